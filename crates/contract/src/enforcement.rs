@@ -116,7 +116,7 @@ impl Capabilities {
             },
             Limit::Filesystem => self.filesystem,
             Limit::Memory => self.memory,
-            Limit::Cpu if policy.budget.cpu_milli % 1_000 == 0 => self.cpu_whole,
+            Limit::Cpu if policy.budget.cpu_milli.is_multiple_of(1_000) => self.cpu_whole,
             Limit::Cpu => self.cpu_fraction,
             Limit::Pids => self.pids,
             Limit::Storage => self.storage,
@@ -282,7 +282,7 @@ fn value_of(limit: Limit, policy: &Policy) -> LimitValue {
         Limit::Cpu => LimitValue::Number(budget.cpu_milli as f64 / 1_000.0),
         Limit::Pids => LimitValue::Whole(budget.pids),
         Limit::Storage => LimitValue::Whole(budget.storage_bytes),
-        Limit::WallClock if budget.wall_clock_ms % 1_000 == 0 => {
+        Limit::WallClock if budget.wall_clock_ms.is_multiple_of(1_000) => {
             LimitValue::Whole(budget.wall_clock_ms / 1_000)
         }
         Limit::WallClock => LimitValue::Number(budget.wall_clock_ms as f64 / 1_000.0),

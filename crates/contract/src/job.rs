@@ -100,6 +100,8 @@ pub enum Reason {
     SupervisorLost,
     /// The sandbox could not be set up.
     SetupFailed,
+    /// The caller was killed before the job was let go; nothing of it ran.
+    NeverStarted,
 }
 
 impl Reason {
@@ -116,6 +118,7 @@ impl Reason {
             Self::CommandNotExecutable => "command_not_executable",
             Self::SupervisorLost => "supervisor_lost",
             Self::SetupFailed => "setup_failed",
+            Self::NeverStarted => "never_started",
         }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Each entry is a line of the store's one log and, at the same time, the change to the records that it stands for, so
 //! that the two cannot differ. The order of a verb is intent, act, settle.
-use crate::artifact::{ArtifactDeclaration, ArtifactExport, Digest};
+use crate::artifact::{ArtifactDeclaration, ArtifactExport};
 use crate::bytes::ByteString;
 use crate::id::{IntentId, JobId, WorkspaceId};
-use crate::input::{InputRecord, WsPath};
+use crate::input::InputRecord;
 use crate::job::JobOutcome;
 use crate::record::{JobRecord, WorkspaceRecord};
 use crate::state::WorkspaceState;
@@ -169,8 +169,8 @@ impl Change {
 pub enum IntentDetail {
     /// Nothing more.
     None,
-    /// Where files will land, with what digest.
-    Inputs(Vec<(WsPath, Digest)>),
+    /// The files that will land, with their digests; reconciliation looks whether they did.
+    Inputs(Vec<InputRecord>),
     /// Which artifact will be published, and where.
     Export {
         /// The artifact's name.

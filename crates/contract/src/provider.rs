@@ -324,6 +324,14 @@ pub enum ProviderError {
         /// What to do about it.
         remediation: String,
     },
+    /// The home is not a directory that we may use.
+    #[error("the home `{path}` {why}")]
+    Home {
+        /// The home, made printable.
+        path: String,
+        /// Why not, as the end of a sentence.
+        why: String,
+    },
     /// The supervisor's program is not where it should be, or is another version.
     #[error("{message}")]
     Supervisor {

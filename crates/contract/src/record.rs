@@ -6,7 +6,7 @@ use crate::bytes::ByteString;
 use crate::enforcement::EffectivePolicy;
 use crate::id::{IntentId, JobId, WorkspaceId};
 use crate::job::JobOutcome;
-use crate::journal::IntentKind;
+use crate::journal::{IntentDetail, IntentKind};
 use crate::provider::ProviderName;
 use crate::state::WorkspaceState;
 use crate::time::Timestamp;
@@ -67,6 +67,8 @@ pub struct OpenIntent {
     pub workspace: WorkspaceId,
     /// The job, for `run`.
     pub job: Option<JobId>,
+    /// What the intent says beside its kind; reconciliation decides by it.
+    pub detail: IntentDetail,
     /// When it was made durable.
     pub opened_at: Timestamp,
 }

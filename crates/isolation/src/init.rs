@@ -1,0 +1,234 @@
+//! PID 1 of a sandbox: builds the sandbox around itself, starts the payload, reaps, and ends with it.
+//!
+//! It is the supervisor's fork and never executes anything; Landlock and seccomp are for payloads, not for it. It dies when
+//! its supervisor does (PDEATHSIG, and the socket's end), and its own timer ends the job if the supervisor is stopped.
+//! Sources: pid_namespaces(7), user_namespaces(7), prctl(2) `PR_SET_PDEATHSIG`.
+use crate::apply::{LinuxKernel, apply, open_path};
+use crate::payload::{Payload, PayloadPipes, Stage, Stopped};
+use crate::plan::{INSIDE_ID, LandlockAccess, LandlockRule, Plan};
+use crate::sys::creds;
+use crate::sys::landlock::{Access, Ruleset, abi};
+use crate::sys::process::{Ended, reap};
+use crate::sys::signal::{SignalFd, SignalSet, kill_all};
+use crate::tree;
+use crate::wire::{FromInit, PacketSocket, ToInit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{DumpableBehavior, Gid, Pid, Signal, Uid};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How much later than the supervisor's timer init's own fires, so that the supervisor is usually first.
+const TIMER_MARGIN: Duration = Duration::from_millis(50);
+
+/// What init inherits from its supervisor.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    /// Its end of the socket.
+    pub(crate) socket: PacketSocket,
+    /// The payload's descriptors.
+    pub(crate) pipes: PayloadPipes,
+    /// The detached trees, where root made them.
+    pub(crate) trees: Vec<OwnedFd>,
+}
+
+/// Why init gave up.
+struct Broken {
+    step: String,
+    error: io::Error,
+}
+
+impl Broken {
+    fn at(step: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let step = step.into();
+        move |error| Self { step, error }
+    }
+}
+
+/// Runs init to its end and returns the exit code of the process.
+pub(crate) fn run(plan: &Plan, inherited: Inherited) -> u8 {
+    let socket = inherited.socket;
+    match set_up(plan, &socket, inherited.pipes, inherited.trees) {
+        Ok(Some(mut payload)) => live(plan, &socket, &mut payload),
+        // The supervisor is gone: there is nobody to tell.
+        Ok(None) => 1,
+        Err(broken) => {
+            let message = FromInit::Failed { step: broken.step, error: broken.error.to_string() };
+            socket.send(&message, &[]).ok();
+            1
+        }
+    }
+}
+
+fn set_up(
+    plan: &Plan,
+    socket: &PacketSocket,
+    pipes: PayloadPipes,
+    trees: Vec<OwnedFd>,
+) -> Result<Option<Payload>, Broken> {
+    // Held while the vfork'ed payload shares this memory, and read from a descriptor afterwards.
+    SignalSet::ALL.block().map_err(Broken::at("block signals"))?;
+    if !take_identity(plan, socket)? {
+        return Ok(None);
+    }
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Broken::at("ask to die with the supervisor")(error.into()))?;
+    let trees = if plan.identity.by_root { trees } else { clone_trees(plan)? };
+    let mut kernel = LinuxKernel::new(trees);
+    apply(&plan.steps, &mut kernel)
+        .map_err(|failed| Broken { step: failed.to_string(), error: failed.source })?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| Broken::at("make init undumpable")(error.into()))?;
+    let rules = file_rules(&plan.landlock).map_err(Broken::at("make the Landlock rules"))?;
+    let payload = Payload::prepare(&plan.payload, &plan.rlimits, &plan.affinity, rules, pipes)
+        .map_err(Broken::at("prepare the payload"))?;
+    if !enter_groups(plan, socket)? {
+        return Ok(None);
+    }
+    // A supervisor that is gone is noticed by what comes next.
+    socket.send(&FromInit::Started, &kernel.watched()).ok();
+    Ok(Some(payload))
+}
+
+/// Becomes the job's user; `false` when the supervisor is gone.
+fn take_identity(plan: &Plan, socket: &PacketSocket) -> Result<bool, Broken> {
+    if !plan.identity.by_root {
+        write_own_maps(plan).map_err(Broken::at("write the user namespace's maps"))?;
+        return Ok(true);
+    }
+    let message = socket.receive::<ToInit>().map_err(Broken::at("wait for the maps"))?;
+    if !matches!(message, Some((ToInit::Mapped, _))) {
+        return Ok(false);
+    }
+    let (uid, gid) = (Uid::from_raw(INSIDE_ID), Gid::from_raw(INSIDE_ID));
+    creds::become_ids(uid, gid).map_err(Broken::at("become the job's user"))?;
+    Ok(true)
+}
+
+/// `setgroups` has to be denied before an ordinary user may write a group map (user_namespaces(7)).
+fn write_own_maps(plan: &Plan) -> io::Result<()> {
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{INSIDE_ID} {} 1", plan.identity.uid))?;
+    std::fs::write("/proc/self/gid_map", format!("{INSIDE_ID} {} 1", plan.identity.gid))
+}
+
+fn clone_trees(plan: &Plan) -> Result<Vec<OwnedFd>, Broken> {
+    tree::clone_all(&plan.sources, plan.identity).map_err(|(step, error)| Broken { step, error })
+}
+
+fn file_rules(rules: &[LandlockRule]) -> io::Result<Option<Ruleset>> {
+    if rules.is_empty() {
+        return Ok(None);
+    }
+    let ruleset = Ruleset::create(Access::known_to(abi()?))?;
+    for rule in rules {
+        let path = open_path(&rule.path)?;
+        ruleset.add_path(path.as_fd(), rights(rule.access))?;
+    }
+    Ok(Some(ruleset))
+}
+
+fn rights(access: LandlockAccess) -> Access {
+    match access {
+        LandlockAccess::Read => Access::READ,
+        LandlockAccess::ReadWriteFile => Access::FILE,
+        // A job that can make devices can forge an overlay's whiteouts.
+        LandlockAccess::All => Access::ALL.without(Access::MAKE_CHAR | Access::MAKE_BLOCK),
+    }
+}
+
+/// Enters the groups whose `tasks` files root opened (cgroups(7), version 1): a thread that writes `0` there moves itself.
+fn enter_groups(plan: &Plan, socket: &PacketSocket) -> Result<bool, Broken> {
+    if plan.groups.is_none() {
+        return Ok(true);
+    }
+    let message = socket.receive::<ToInit>().map_err(Broken::at("wait for the groups"))?;
+    let Some((ToInit::Enter, files)) = message else { return Ok(false) };
+    for file in files {
+        rustix::io::write(&file, b"0")
+            .map_err(|error| Broken::at("enter the control group")(error.into()))?;
+    }
+    Ok(true)
+}
+
+/// Starts the payload and waits for its end.
+fn live(plan: &Plan, socket: &PacketSocket, payload: &mut Payload) -> u8 {
+    let message = match payload.start() {
+        Ok(Ok(pid)) => wait_for(plan, socket, pid),
+        Ok(Err(stopped)) => stopped_message(stopped, payload),
+        Err(error) => Some(FromInit::Failed {
+            step: "could not start the payload's process".into(),
+            error: error.to_string(),
+        }),
+    };
+    if let Some(message) = message {
+        socket.send(&message, &[]).ok();
+    }
+    0
+}
+
+fn stopped_message(stopped: Stopped, payload: &Payload) -> Option<FromInit> {
+    match stopped.step {
+        Stage::Gate => None,
+        Stage::Command => Some(FromInit::Refused { found: payload.command_exists() }),
+        step => Some(FromInit::Failed {
+            step: format!("could not {}", step.doing()),
+            error: io::Error::from_raw_os_error(stopped.errno).to_string(),
+        }),
+    }
+}
+
+/// Reaps until the payload has ended; `None` when the supervisor is gone.
+fn wait_for(plan: &Plan, socket: &PacketSocket, payload: Pid) -> Option<FromInit> {
+    let deadline = Instant::now() + Duration::from_millis(plan.watch.wall_clock_ms) + TIMER_MARGIN;
+    let children = SignalFd::new(SignalSet::EMPTY.with(Signal::CHILD)).ok()?;
+    loop {
+        if let Some(ended) = reap_until(payload) {
+            return Some(match ended {
+                Ended::Exited(code) => FromInit::Exited(code),
+                Ended::Killed(signal) => FromInit::Killed(signal),
+            });
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Some(FromInit::TimedOut);
+        }
+        if !wait_once(socket, &children, left)? {
+            return None;
+        }
+    }
+}
+
+/// Waits for a child, the supervisor or the timer; `false` when the supervisor is gone.
+fn wait_once(socket: &PacketSocket, children: &SignalFd, left: Duration) -> Option<bool> {
+    let mut ready = [PollFd::new(socket, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+    let timeout = Timespec::try_from(left).ok()?;
+    match poll(&mut ready, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(_) => return None,
+    }
+    let spoken = !ready[0].revents().is_empty();
+    while let Ok(Some(_)) = children.read() {}
+    if !spoken {
+        return Some(true);
+    }
+    match socket.receive::<ToInit>() {
+        Ok(Some((ToInit::Signal(number), _))) => {
+            if let Some(signal) = Signal::from_named_raw(number) {
+                kill_all(signal).ok();
+            }
+            Some(true)
+        }
+        Ok(Some(_)) => Some(true),
+        Ok(None) | Err(_) => Some(false),
+    }
+}
+
+fn reap_until(payload: Pid) -> Option<Ended> {
+    while let Ok(Some(reaped)) = reap() {
+        if reaped.pid == payload {
+            return Some(reaped.ended);
+        }
+    }
+    None
+}

@@ -1,0 +1,82 @@
+//! Holds on a workspace: one lock file a job slot, locked by flock(2).
+//!
+//! A lock belongs to an open file description, which a caller shares with its job's supervisor: the slot stays taken until both
+//! are gone, however they go. Who holds it is told by the store, not here.
+use super::home::Home;
+use super::trouble;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::provider::{Hold, ProviderError, Slots};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use rustix::io::Errno;
+use std::any::Any;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Slots of one workspace; more jobs at once than this are refused as busy.
+const SLOTS_MAX: u64 = 256;
+
+/// Locked slots.
+#[derive(Debug)]
+pub(super) struct NativeHold {
+    files: Vec<OwnedFd>,
+}
+
+impl NativeHold {
+    /// Returns the hold that this provider made.
+    pub(super) fn of(hold: &dyn Hold) -> Option<&Self> {
+        hold.as_any().downcast_ref()
+    }
+
+    /// Returns the locked files, to be shared with a supervisor.
+    pub(super) fn files(&self) -> &[OwnedFd] {
+        &self.files
+    }
+}
+
+impl Hold for NativeHold {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Takes one slot, or all, without waiting.
+pub(super) fn take(
+    home: &Home,
+    id: &WorkspaceId,
+    slots: Slots,
+) -> Result<Option<Box<dyn Hold>>, ProviderError> {
+    let dir = home.workspace(id);
+    let (count, all) = match slots {
+        Slots::One(count) => (count, false),
+        Slots::All(count) => (count, true),
+    };
+    let mut files = Vec::new();
+    for slot in 0..count.clamp(1, SLOTS_MAX) {
+        match lock(&dir, slot) {
+            Ok(Some(file)) => files.push(file),
+            Ok(None) if all => return Ok(None),
+            Ok(None) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ProviderError::NoWorkspace { id: id.clone() });
+            }
+            Err(error) => return Err(trouble::on("lock a slot in", &dir)(error)),
+        }
+        if !all {
+            break;
+        }
+    }
+    let held = !files.is_empty();
+    Ok(held.then(|| Box::new(NativeHold { files }) as Box<dyn Hold>))
+}
+
+fn lock(dir: &Path, slot: u64) -> io::Result<Option<OwnedFd>> {
+    let path = dir.join(format!("slot.{slot}"));
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

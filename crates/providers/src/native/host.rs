@@ -1,0 +1,84 @@
+//! The host's facts, probed by the supervisor's program and cached in `host.json`.
+//!
+//! They hold for one boot, one user, one pair of namespaces and one version of the program; anything else probes again. The
+//! outside id of a home that root owns is kept across probes, since the disks belong to it.
+use super::home::Home;
+use super::{NativeOptions, trouble};
+use bailiwick_contract::provider::ProviderError;
+use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
+use bailiwick_isolation::{spawn, wire};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Returns the facts, from the cache if they still hold.
+pub(super) fn facts(home: &Home, options: &NativeOptions) -> Result<HostFacts, ProviderError> {
+    home.ensure()?;
+    let key = key(options);
+    let cached = read(&home.host_facts());
+    if let Some(facts) = cached.as_ref().filter(|facts| facts.key == key) {
+        return Ok(facts.clone());
+    }
+    let mut facts = probe(&options.supervisor, &key, options.seed)?;
+    if let Some(old) = cached.filter(|old| old.by_root && facts.by_root) {
+        (facts.outside_uid, facts.outside_gid) = (old.outside_uid, old.outside_gid);
+    }
+    if options.without_cgroups {
+        facts.cgroup = CgroupFacts::Absent;
+    }
+    write(&home.host_facts(), &facts)
+        .map_err(trouble::on("write the host's facts to", &home.host_facts()))?;
+    Ok(facts)
+}
+
+/// Names what the facts hold for.
+fn key(options: &NativeOptions) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = |name: &str| {
+        fs::read_link(format!("/proc/self/ns/{name}"))
+            .map(|link| link.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    format!(
+        "{} {} {} {} {} {} {}",
+        boot.trim(),
+        rustix::process::geteuid().as_raw(),
+        namespace("mnt"),
+        namespace("cgroup"),
+        env!("CARGO_PKG_VERSION"),
+        wire::WIRE_VERSION,
+        if options.without_cgroups { "no-cgroups" } else { "cgroups" },
+    )
+}
+
+fn read(path: &Path) -> Option<HostFacts> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn write(path: &Path, facts: &HostFacts) -> io::Result<()> {
+    let draft = path.with_extension(format!("{}.new", std::process::id()));
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&serde_json::to_vec(facts)?)?;
+    fs::rename(&draft, path)
+}
+
+fn probe(supervisor: &Path, key: &str, seed: u32) -> Result<HostFacts, ProviderError> {
+    let answer = spawn::ask(supervisor, &["--probe", key, &seed.to_string()])
+        .map_err(|error| missing(supervisor, &error))?;
+    serde_json::from_str(&answer).map_err(|_| ProviderError::Supervisor {
+        message: format!(
+            "the supervisor at `{}` is another version than this program",
+            trouble::printable(supervisor)
+        ),
+    })
+}
+
+/// Says that the supervisor's program cannot be started.
+pub(super) fn missing(supervisor: &Path, error: &io::Error) -> ProviderError {
+    let path = trouble::printable(supervisor);
+    ProviderError::Supervisor {
+        message: format!("the supervisor `{path}` cannot be started: {error}"),
+    }
+}

@@ -1,0 +1,200 @@
+//! Workspaces on this host: namespaces, Landlock, seccomp and control groups, without a daemon and without root.
+//!
+//! It needs the home's directory and the supervisor's program, and nothing else. What a sandbox is made of is in
+//! `bailiwick-isolation`; here are the disks, the holds on them and the conversation with a supervisor.
+mod disks;
+mod files;
+mod hold;
+mod home;
+mod host;
+mod host_path;
+mod output;
+mod profile;
+mod run;
+mod stop;
+mod trouble;
+
+use bailiwick_contract::context::OpCx;
+use bailiwick_contract::enforcement::Capabilities;
+use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::input::WsPath;
+use bailiwick_contract::job::{JobOutcome, JobSpec};
+use bailiwick_contract::provider::{
+    ByteSink, EntrySource, Gate, Hold, Inspection, OutputBytes, OutputPart, Profile, Provider,
+    ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
+};
+use bailiwick_isolation::facts::HostFacts;
+use bailiwick_isolation::spawn::Supervisor;
+use home::Home;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// What a native provider is made from.
+#[derive(Debug, Clone)]
+pub struct NativeOptions {
+    /// The home.
+    pub home: PathBuf,
+    /// The supervisor's program.
+    pub supervisor: PathBuf,
+    /// Picks the outside id of a home that root owns, when it is first used.
+    pub seed: u32,
+    /// Leave control groups alone, as on a host that has none; for tests.
+    pub without_cgroups: bool,
+}
+
+/// The native provider.
+#[derive(Debug)]
+pub struct Native {
+    options: NativeOptions,
+    home: Home,
+    facts: OnceLock<HostFacts>,
+    /// Supervisors that have said their outcome and are tidying up.
+    finished: Mutex<Vec<Supervisor>>,
+}
+
+impl Native {
+    /// Makes the provider; nothing is read or started.
+    #[must_use]
+    pub fn new(options: NativeOptions) -> Self {
+        let home = Home::at(options.home.clone());
+        Self { options, home, facts: OnceLock::new(), finished: Mutex::new(Vec::new()) }
+    }
+
+    /// Returns the host's facts, probing at most once a boot.
+    fn facts(&self) -> Result<&HostFacts, ProviderError> {
+        if let Some(facts) = self.facts.get() {
+            return Ok(facts);
+        }
+        let facts = host::facts(&self.home, &self.options)?;
+        Ok(self.facts.get_or_init(|| facts))
+    }
+
+    fn finish(&self, supervisor: Supervisor) {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(supervisor);
+    }
+
+    /// Waits until all supervisors that have said their outcome are gone, and with them their holds and groups.
+    fn reap(&self) {
+        let finished = {
+            let mut guard = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *guard)
+        };
+        for supervisor in finished {
+            // It was started by us, so wait can only fail when somebody else reaped it.
+            supervisor.reap().ok();
+        }
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        self.reap();
+    }
+}
+
+impl Provider for Native {
+    fn name(&self) -> ProviderName {
+        ProviderName::Native
+    }
+
+    fn capabilities(&self, _: &OpCx<'_>) -> Result<Capabilities, ProviderError> {
+        Ok(self.facts()?.capabilities())
+    }
+
+    fn profile(&self, name: Option<&str>, _: &OpCx<'_>) -> Result<Profile, ProviderError> {
+        profile::find(name, &self.facts()?.kernel)
+    }
+
+    fn create(&self, spec: &WorkspaceSpec, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        disks::create(&self.home, self.facts()?, spec)
+    }
+
+    fn inspect(&self, id: &WorkspaceId, _: &OpCx<'_>) -> Result<Inspection, ProviderError> {
+        disks::inspect(&self.home, id)
+    }
+
+    fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError> {
+        // Our own supervisors share the holds that they were started under.
+        self.reap();
+        hold::take(&self.home, id, slots)
+    }
+
+    fn run(
+        &self,
+        id: &WorkspaceId,
+        job: &JobSpec,
+        hold: &dyn Hold,
+        gate: &mut dyn Gate,
+        cx: &OpCx<'_>,
+    ) -> Result<JobOutcome, ProviderError> {
+        run::run(self, id, job, hold, gate, cx)
+    }
+
+    fn recover(
+        &self,
+        _: &WorkspaceId,
+        job: &JobId,
+        _: &OpCx<'_>,
+    ) -> Result<Recovered, ProviderError> {
+        stop::recover(&self.home, job)
+    }
+
+    fn stop(
+        &self,
+        job: &JobId,
+        grace: Duration,
+        cx: &OpCx<'_>,
+    ) -> Result<StopReply, ProviderError> {
+        stop::stop(&self.home, job, grace, cx)
+    }
+
+    fn output(
+        &self,
+        job: &JobId,
+        part: OutputPart,
+        _: &OpCx<'_>,
+    ) -> Result<OutputBytes, ProviderError> {
+        output::read(&self.home, job, part)
+    }
+
+    fn stream_output(
+        &self,
+        job: &JobId,
+        sink: &mut dyn ByteSink,
+        cx: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        output::stream(&self.home, job, sink, cx)
+    }
+
+    fn read(
+        &self,
+        id: &WorkspaceId,
+        path: &WsPath,
+        sink: &mut dyn ByteSink,
+        cx: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        files::read(&self.home, id, path, sink, cx)
+    }
+
+    fn write(
+        &self,
+        id: &WorkspaceId,
+        entries: &mut dyn Iterator<Item = Box<dyn EntrySource>>,
+        overwrite: bool,
+        cx: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        let batch = files::Batch { home: &self.home, facts: self.facts()?, id, overwrite };
+        batch.write(entries, cx)
+    }
+
+    fn remove(&self, id: &WorkspaceId, _: &OpCx<'_>) -> Result<Removed, ProviderError> {
+        disks::remove(&self.home, id)
+    }
+
+    fn sweep(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        bailiwick_isolation::cgroup::sweep(&self.facts()?.cgroup, job.as_str());
+        stop::sweep(&self.home, job);
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Runs a job: the conversation with its supervisor.
+//!
+//! The supervisor sets the sandbox up while the caller makes its intent durable; the payload waits at the gate for that. Once
+//! the gate is open, whatever goes wrong is an outcome.
+use super::hold::NativeHold;
+use super::home::make_private;
+use super::{Native, host, host_path, trouble};
+use bailiwick_contract::bytes::ByteString;
+use bailiwick_contract::context::OpCx;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, OutputFacts, Reason, Usage};
+use bailiwick_contract::provider::{Gate, Hold, ProviderError};
+use bailiwick_contract::time::Timestamp;
+use bailiwick_isolation::plan::{Plan, PlanError, plan};
+use bailiwick_isolation::skeleton;
+use bailiwick_isolation::spawn::Supervisor;
+use bailiwick_isolation::spec::SandboxSpec;
+use bailiwick_isolation::wire::{
+    Frame, FrameReader, Reply, Request, WIRE_VERSION, send, send_with,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// How often a waiting caller looks whether it was cancelled.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// The grace of a job whose caller was cancelled (EXAMPLES §5).
+const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Runs a job to its end.
+pub(super) fn run(
+    native: &Native,
+    id: &WorkspaceId,
+    job: &JobSpec,
+    hold: &dyn Hold,
+    gate: &mut dyn Gate,
+    cx: &OpCx<'_>,
+) -> Result<JobOutcome, ProviderError> {
+    let dir = native.home.job(&job.id);
+    let plan = prepare(native, id, job, &dir)?;
+    make_private(&dir).map_err(trouble::on("make the job's directory", &dir))?;
+    let supervisor = start(native, plan, hold).inspect_err(|_| discard(&dir))?;
+    if let Err(error) = gate.open() {
+        // The supervisor sees its caller go before the gate was opened, and kills what it prepared.
+        supervisor.reap().ok();
+        discard(&dir);
+        return Err(ProviderError::Gate(error));
+    }
+    let opened_at = cx.clock.now();
+    // A supervisor that is gone is noticed by the end of its socket.
+    send(supervisor.as_fd(), &Request::Go).ok();
+    let outcome = match converse(&supervisor, cx) {
+        Some(Reply::Ended(outcome)) => *outcome,
+        Some(Reply::SetupFailed { detail }) => {
+            broken(Reason::SetupFailed, Some(detail), opened_at, cx)
+        }
+        None => {
+            native.finish(supervisor);
+            native.reap();
+            bailiwick_isolation::cgroup::sweep(&native.facts()?.cgroup, job.id.as_str());
+            return Ok(lost(native, job, opened_at, cx));
+        }
+    };
+    native.finish(supervisor);
+    tidy(&dir, &outcome);
+    Ok(outcome)
+}
+
+/// Nothing ran, so nothing of the job is worth keeping; what cannot be removed is empty.
+fn discard(dir: &Path) {
+    bailiwick_isolation::disk::remove(dir).ok();
+}
+
+fn prepare(
+    native: &Native,
+    id: &WorkspaceId,
+    job: &JobSpec,
+    dir: &Path,
+) -> Result<Plan, ProviderError> {
+    let facts = native.facts()?;
+    let skeleton = skeleton::current(&native.home.skeleton(), facts)
+        .map_err(trouble::on("build the root of sandboxes in", &native.home.skeleton()))?;
+    let spec = SandboxSpec {
+        job: job.id.clone(),
+        disk: bytes(&native.home.tree(id)),
+        job_dir: bytes(dir),
+        argv: job.argv.clone(),
+        env: job.env.clone(),
+        policy: job.policy.clone(),
+        host_paths: host_path::look_up(&native.home, &job.policy.policy)?,
+    };
+    plan(&spec, facts, &skeleton).map_err(refused)
+}
+
+fn bytes(path: &Path) -> ByteString {
+    path.as_os_str().as_bytes().into()
+}
+
+fn refused(error: PlanError) -> ProviderError {
+    match error {
+        PlanError::HostPath { path, why } => ProviderError::HostPath { path, why: why.into() },
+        other => ProviderError::Host {
+            step: "the sandbox cannot be planned".into(),
+            source: Box::new(other),
+        },
+    }
+}
+
+fn start(native: &Native, plan: Plan, hold: &dyn Hold) -> Result<Supervisor, ProviderError> {
+    let program = &native.options.supervisor;
+    let supervisor = Supervisor::start(program).map_err(|error| host::missing(program, &error))?;
+    let files = NativeHold::of(hold).map(NativeHold::files).unwrap_or_default();
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    let request = Request::Start { version: WIRE_VERSION, plan: Box::new(plan) };
+    send_with(supervisor.as_fd(), &request, &files)
+        .map_err(|error| host::missing(program, &error))?;
+    Ok(supervisor)
+}
+
+/// Waits for the supervisor's word; `None` when it is gone.
+fn converse(supervisor: &Supervisor, cx: &OpCx<'_>) -> Option<Reply> {
+    let mut reader = FrameReader::default();
+    let mut cancelled = false;
+    loop {
+        let mut polled = [PollFd::new(supervisor, PollFlags::IN)];
+        match poll(&mut polled, Some(&LOOK_EVERY)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        if cx.cancel.is_cancelled() && !cancelled {
+            cancelled = true;
+            send(supervisor.as_fd(), &Request::Stop { grace_ms: CANCEL_GRACE_MS }).ok();
+        }
+        if polled[0].revents().is_empty() {
+            continue;
+        }
+        return match reader.next::<Reply>(supervisor.as_fd()) {
+            Ok(Frame::Message(reply)) => Some(reply),
+            Ok(Frame::Pending) => continue,
+            Ok(Frame::Closed) | Err(_) => None,
+        };
+    }
+}
+
+/// The supervisor was killed; what it had captured until then is still there.
+fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
+    let dir = native.home.job(&job.id);
+    let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);
+    outcome.output = super::output::facts_of_lost(&dir);
+    outcome
+}
+
+/// The sandbox broke after the gate was opened.
+fn broken(
+    reason: Reason,
+    detail: Option<String>,
+    opened_at: Timestamp,
+    cx: &OpCx<'_>,
+) -> JobOutcome {
+    let finished_at = cx.clock.now();
+    let wall_time_us = finished_at.as_micros().saturating_sub(opened_at.as_micros());
+    JobOutcome {
+        status: JobStatus::InfrastructureFailure,
+        exit_status: None,
+        signal: None,
+        reason: Some(reason),
+        detail,
+        started_at: opened_at,
+        finished_at,
+        usage: Usage { wall_time_us, ..Usage::default() },
+        output: OutputFacts::default(),
+        quota_events: Vec::new(),
+    }
+}
+
+/// A job that printed nothing has nothing to keep: its outcome goes into the store.
+fn tidy(dir: &Path, outcome: &JobOutcome) {
+    if outcome.output.bytes == 0 {
+        // What stays is swept with the rest of the job, and harms nobody.
+        std::fs::remove_file(dir.join("outcome")).ok();
+        std::fs::remove_dir(dir).ok();
+    }
+}

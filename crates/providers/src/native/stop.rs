@@ -1,0 +1,102 @@
+//! Reaches a job's supervisor from another process, and finds out what became of a job.
+//!
+//! The supervisor listens at `jobs/<id>/control.sock`; the path is opened through a directory descriptor, since a socket's own
+//! path may have only 108 bytes (unix(7)).
+use super::home::Home;
+use super::trouble;
+use bailiwick_contract::context::OpCx;
+use bailiwick_contract::id::JobId;
+use bailiwick_contract::provider::{ProviderError, Recovered, StopReply};
+use bailiwick_isolation::record::OutcomeFile;
+use bailiwick_isolation::wire::{Frame, FrameReader, Reply, Request, send};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// How often a waiting caller looks whether it was cancelled.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Ends a job and waits for its outcome.
+pub(super) fn stop(
+    home: &Home,
+    job: &JobId,
+    grace: Duration,
+    cx: &OpCx<'_>,
+) -> Result<StopReply, ProviderError> {
+    let dir = home.job(job);
+    let Some(socket) = reach(&dir).map_err(trouble::on("reach the supervisor in", &dir))? else {
+        return Ok(StopReply::NotRunning);
+    };
+    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    if send(socket.as_fd(), &Request::Stop { grace_ms }).is_err() {
+        return Ok(StopReply::NotRunning);
+    }
+    let mut reader = FrameReader::default();
+    loop {
+        if let Some(interrupted) = cx.interrupted() {
+            return Err(interrupted.into());
+        }
+        let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+        // A signal only makes the loop look sooner.
+        poll(&mut polled, Some(&LOOK_EVERY)).ok();
+        if polled[0].revents().is_empty() {
+            continue;
+        }
+        match reader.next::<Reply>(socket.as_fd()) {
+            Ok(Frame::Pending) => {}
+            // Without a word the supervisor is gone, and the job with it.
+            _ => return Ok(StopReply::Stopped),
+        }
+    }
+}
+
+/// Connects to a supervisor; `None` when there is none.
+fn reach(dir: &Path) -> io::Result<Option<OwnedFd>> {
+    let opened =
+        openat(CWD, dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let dir = match opened {
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        other => other?,
+    };
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/control.sock", dir.as_raw_fd()))?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    match connect(&socket, &address) {
+        Ok(()) => Ok(Some(socket)),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Finds out what became of a job.
+pub(super) fn recover(home: &Home, job: &JobId) -> Result<Recovered, ProviderError> {
+    let dir = home.job(job);
+    match read_outcome(&dir).map_err(trouble::on("read the outcome in", &dir))? {
+        Some(OutcomeFile::Ended { outcome, .. }) => return Ok(Recovered::Ended(outcome)),
+        Some(OutcomeFile::NeverStarted { .. }) => return Ok(Recovered::NeverStarted),
+        None => {}
+    }
+    let alive = reach(&dir).map_err(trouble::on("reach the supervisor in", &dir))?.is_some();
+    Ok(if alive { Recovered::Alive } else { Recovered::Lost })
+}
+
+/// Reads what a supervisor has left, if it has.
+pub(super) fn read_outcome(dir: &Path) -> io::Result<Option<OutcomeFile>> {
+    match fs::read(dir.join("outcome")) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes what a killed supervisor left of itself.
+pub(super) fn sweep(home: &Home, job: &JobId) {
+    for name in ["control.sock", "outcome.new"] {
+        // Usually it is not there.
+        fs::remove_file(home.job(job).join(name)).ok();
+    }
+}

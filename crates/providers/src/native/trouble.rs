@@ -1,0 +1,27 @@
+//! Turns what the kernel said into a [`ProviderError`] that says what was tried.
+//!
+//! Only what a caller can act on gets a variant of its own; the rest names the step.
+use bailiwick_contract::provider::ProviderError;
+use std::io;
+use std::path::Path;
+
+/// Makes the error of a step on a path; the step reads as `read the disk`.
+pub(super) fn on(step: &str, path: &Path) -> impl FnOnce(io::Error) -> ProviderError {
+    let step = format!("could not {step} `{}`", printable(path));
+    move |source| named(step, source)
+}
+
+/// Makes the error of a step; a full disk is always told as such.
+pub(super) fn named(step: String, source: io::Error) -> ProviderError {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ProviderError::NoSpace { what: step }
+        }
+        _ => ProviderError::Host { step, source: Box::new(source) },
+    }
+}
+
+/// Shows a path on one line.
+pub(super) fn printable(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}

@@ -1,0 +1,3 @@
+//! The native provider for real: every test starts sandboxes on this host.
+
+mod native;

@@ -1,0 +1,125 @@
+//! Workspaces: their records, their moves, and what stays of them.
+//!
+//! A move happens from the state that the caller saw or not at all; which moves there are is the contract's to say.
+//! Rows stay for good, since an id is never used again.
+use crate::column::{Json, instant, json, micros, name};
+use crate::fault::Fault;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::record::WorkspaceRecord;
+use bailiwick_contract::state::WorkspaceState;
+use bailiwick_contract::store::WorkspaceFilter;
+use bailiwick_contract::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// Adds a workspace under an id that was never used.
+pub(crate) fn add(connection: &Connection, record: &WorkspaceRecord) -> Result<(), Fault> {
+    if let Some(state) = state(connection, &record.id)? {
+        let id = &record.id;
+        return Err(Fault::Conflict(format!(
+            "workspace id `{id}` is taken: there is a workspace of that name, and it is {state}"
+        )));
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO workspace \
+             (id, state, provider, profile, image_digest, policy, created_at, updated_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            record.id.as_str(),
+            record.state.name(),
+            record.provider.name(),
+            record.profile,
+            record.image_digest,
+            Json(&record.policy),
+            micros(record.created_at),
+            micros(record.updated_at),
+        ])?;
+    Ok(())
+}
+
+/// Moves a workspace from one state to the next.
+pub(crate) fn advance(
+    connection: &Connection,
+    id: &WorkspaceId,
+    at: Timestamp,
+    from: WorkspaceState,
+    to: WorkspaceState,
+) -> Result<(), Fault> {
+    match state(connection, id)? {
+        None => return Err(Fault::Conflict(format!("there is no workspace `{id}`"))),
+        Some(now) if now != from => {
+            return Err(Fault::Conflict(format!("workspace `{id}` is {now}, not {from}")));
+        }
+        Some(_) if !from.next().contains(&to) => {
+            return Err(Fault::Conflict(format!(
+                "workspace `{id}` is {from}, from which no step leads to {to}"
+            )));
+        }
+        Some(_) => {}
+    }
+    connection
+        .prepare_cached("UPDATE workspace SET state = ?, updated_at = ? WHERE id = ?")?
+        .execute(params![to.name(), micros(at), id.as_str()])?;
+    Ok(())
+}
+
+fn state(connection: &Connection, id: &WorkspaceId) -> Result<Option<WorkspaceState>, Fault> {
+    Ok(connection
+        .prepare_cached("SELECT state FROM workspace WHERE id = ?")?
+        .query_row([id.as_str()], |row| name(row, 0))
+        .optional()?)
+}
+
+/// Finds a workspace.
+pub(crate) fn find(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Option<WorkspaceRecord>, Fault> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at \
+             FROM workspace WHERE id = ?",
+        )?
+        .query_row([id.as_str()], read)
+        .optional()?)
+}
+
+/// Lists workspaces, newest first, and counts all that match; both in the caller's transaction.
+pub(crate) fn list(
+    connection: &Connection,
+    filter: &WorkspaceFilter,
+) -> Result<(Vec<WorkspaceRecord>, u64), Fault> {
+    let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(
+        "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at \
+         FROM workspace WHERE ?1 = '[]' OR state IN (SELECT value FROM json_each(?1)) \
+         ORDER BY ordinal DESC LIMIT ?2",
+    )?;
+    let rows = statement.query_map(params![Json(&states), limit], read)?;
+    Ok((rows.collect::<Result<_, _>>()?, count(connection, &states)?))
+}
+
+fn count(connection: &Connection, states: &[&str]) -> Result<u64, Fault> {
+    let number: i64 = connection
+        .prepare_cached(
+            "SELECT count(*) FROM workspace \
+             WHERE ?1 = '[]' OR state IN (SELECT value FROM json_each(?1))",
+        )?
+        .query_row([Json(states)], |row| row.get(0))?;
+    Ok(number.cast_unsigned())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<WorkspaceRecord> {
+    Ok(WorkspaceRecord {
+        id: name(row, 0)?,
+        state: name(row, 1)?,
+        provider: name(row, 2)?,
+        profile: row.get(3)?,
+        image_digest: row.get(4)?,
+        policy: json(row, 5)?,
+        created_at: instant(row, 6)?,
+        updated_at: instant(row, 7)?,
+    })
+}
