@@ -1,2 +1,30 @@
-//! Placeholder.
-fn main() {}
+//! The `bailiwick` command: reads the environment once, parses the arguments, runs one verb, renders its answer.
+//!
+//! What a verb does is the engine's business; a verb's file here turns flags into a request. Results go to standard
+//! output, everything else to standard error, and the exit code is that of the result.
+#![forbid(unsafe_code)]
+
+mod app;
+mod args;
+mod commands;
+mod compose;
+mod output;
+mod progress;
+mod settings;
+mod usage;
+
+use crate::app::App;
+use crate::settings::Settings;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    output::catch_bugs();
+    let settings = Settings::read();
+    match usage::parse(&settings) {
+        Ok(command) => {
+            let json = command.json();
+            output::finish(output::caught(|| command.run(&App::new(settings))), json)
+        }
+        Err(stopped) => stopped.report(),
+    }
+}

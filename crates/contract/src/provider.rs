@@ -221,6 +221,9 @@ pub trait Provider: Send + Sync {
     /// Nothing is held.
     fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError>;
 
+    /// Says that a job will follow soon, so that whatever takes time may begin; nothing is left of it if none does.
+    fn expect_job(&self) {}
+
     /// Runs a job to its end; `hold` is shared with whatever outlives the caller.
     ///
     /// # Errors

@@ -1,1 +1,31 @@
-//! Placeholder.
+//! The lifecycle verbs over any provider and any store.
+//!
+//! A verb journals its intent, acts and settles, each in one batch, and answers with a bounded result package. The
+//! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
+#![forbid(unsafe_code)]
+
+pub mod create;
+pub mod declare;
+pub mod destroy;
+pub mod engine;
+pub mod env;
+pub mod exec;
+pub mod export;
+mod failure;
+mod inputs;
+pub mod inspect;
+mod job;
+mod journal;
+pub mod list;
+pub mod logs;
+mod pack;
+mod publish;
+pub mod put;
+mod reconcile;
+pub mod render;
+pub mod requests;
+pub mod run;
+pub mod stop;
+pub mod text;
+
+pub use engine::Engine;

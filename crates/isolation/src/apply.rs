@@ -68,7 +68,7 @@ impl LinuxKernel {
         }
     }
 
-    /// Returns what the supervisor's watch looks at: the sandbox's `/proc`, then each tmpfs.
+    /// Returns what the supervisor's watch looks into: the sandbox's `/proc`, then each tmpfs.
     pub(crate) fn watched(&self) -> Vec<BorrowedFd<'_>> {
         self.proc.iter().chain(&self.tmpfs).map(AsFd::as_fd).collect()
     }
@@ -121,14 +121,6 @@ impl LinuxKernel {
         let tree = file_system("tmpfs", &options, &[], writable())?;
         self.attach(tree.as_fd(), path)?;
         self.tmpfs.push(tree);
-        Ok(())
-    }
-
-    /// The sysctl belongs to the IPC namespace of whoever opens it (sysvipc(7)).
-    fn limit_shared_memory(&self, pages: u64) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = openat(self.proc()?, c"sys/kernel/shmall", flags, Mode::empty())?;
-        rustix::io::write(&file, pages.to_string().as_bytes())?;
         Ok(())
     }
 
@@ -245,7 +237,6 @@ impl Kernel for LinuxKernel {
                 self.proc = Some(tree);
                 Ok(())
             }
-            Step::SharedMemory { pages } => self.limit_shared_memory(*pages),
             Step::Mask(mask) => self.mask(mask),
             Step::SealRoot => seal(self.root()?),
             Step::PivotRoot => self.pivot(),
@@ -268,4 +259,10 @@ pub(crate) fn open_path(path: &ByteString) -> io::Result<OwnedFd> {
 /// Returns whether there is something at `path`.
 pub(crate) fn exists(path: &core::ffi::CStr) -> bool {
     rustix::fs::statat(CWD, path, AtFlags::empty()).is_ok()
+}
+
+/// Opens the list of System V shared memory, which shows the IPC namespace of whoever opened it (proc(5)).
+pub(crate) fn open_shared_memory() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(openat(CWD, c"/proc/sysvipc/shm", flags, Mode::empty())?)
 }

@@ -3,7 +3,7 @@
 //! It is the supervisor's fork and never executes anything; Landlock and seccomp are for payloads, not for it. It dies when
 //! its supervisor does (PDEATHSIG, and the socket's end), and its own timer ends the job if the supervisor is stopped.
 //! Sources: pid_namespaces(7), user_namespaces(7), prctl(2) `PR_SET_PDEATHSIG`.
-use crate::apply::{LinuxKernel, apply, open_path};
+use crate::apply::{LinuxKernel, apply, open_path, open_shared_memory};
 use crate::payload::{Payload, PayloadPipes, Stage, Stopped};
 use crate::plan::{INSIDE_ID, LandlockAccess, LandlockRule, Plan};
 use crate::sys::creds;
@@ -85,9 +85,25 @@ fn set_up(
     if !enter_groups(plan, socket)? {
         return Ok(None);
     }
-    // A supervisor that is gone is noticed by what comes next.
-    socket.send(&FromInit::Started, &kernel.watched()).ok();
+    say_started(plan, socket, &kernel)?;
     Ok(Some(payload))
+}
+
+/// Tells the supervisor, with what it watches where no group holds memory: that list of System V memory first.
+fn say_started(plan: &Plan, socket: &PacketSocket, kernel: &LinuxKernel) -> Result<(), Broken> {
+    let mut descriptors = Vec::new();
+    let shared = if plan.watch.memory_bytes.is_some() {
+        Some(open_shared_memory().map_err(Broken::at("open /proc/sysvipc/shm"))?)
+    } else {
+        None
+    };
+    if let Some(shared) = &shared {
+        descriptors.push(shared.as_fd());
+        descriptors.extend(kernel.watched());
+    }
+    // A supervisor that is gone is noticed by what comes next.
+    socket.send(&FromInit::Started, &descriptors).ok();
+    Ok(())
 }
 
 /// Becomes the job's user; `false` when the supervisor is gone.

@@ -18,9 +18,6 @@ pub const INSIDE_ID: u32 = 1_000;
 /// Inodes of a tmpfs; a directory entry costs the kernel about 1 KiB that a watch does not see.
 const TMPFS_INODES: u64 = 16_384;
 
-/// The page of x86-64.
-const PAGE_BYTES: u64 = 4_096;
-
 /// What starting one sandbox will do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -121,11 +118,6 @@ pub enum Step {
     Devpts(ByteString),
     /// Mount the sandbox's own `/proc`.
     Proc(ByteString),
-    /// Bound System V shared memory, which a watch cannot see once nobody maps it.
-    SharedMemory {
-        /// In pages.
-        pages: u64,
-    },
     /// Hide or protect an entry of `/proc`.
     Mask(ProcMask),
     /// Make the tmpfs root read-only.
@@ -322,7 +314,7 @@ impl Layout {
         self.attach(disk, "workspace");
         self.memory_file_systems(spec);
         self.devices();
-        self.proc(spec, host);
+        self.proc(host);
         for path in extra {
             self.host_path(path, host);
         }
@@ -388,12 +380,8 @@ impl Layout {
         self.steps.push(Step::Devpts("dev/pts".into()));
     }
 
-    fn proc(&mut self, spec: &SandboxSpec, host: &HostFacts) {
+    fn proc(&mut self, host: &HostFacts) {
         self.steps.push(Step::Proc("proc".into()));
-        if !held_by_group(spec, Limit::Memory) {
-            let pages = (spec.policy.policy.budget.memory_bytes / PAGE_BYTES).max(1);
-            self.steps.push(Step::SharedMemory { pages });
-        }
         self.steps.extend(host.proc_masks.iter().cloned().map(Step::Mask));
     }
 
@@ -556,7 +544,6 @@ impl fmt::Display for Step {
             }
             Self::Devpts(path) => write!(f, "mount devpts at {}", shown(path)),
             Self::Proc(path) => write!(f, "mount proc at {}", shown(path)),
-            Self::SharedMemory { pages } => write!(f, "bound System V memory to {pages} pages"),
             Self::Mask(ProcMask::File(name)) => write!(f, "hide file /proc/{name}"),
             Self::Mask(ProcMask::Dir(name)) => write!(f, "hide directory /proc/{name}"),
             Self::Mask(ProcMask::ReadOnly(name)) => write!(f, "make /proc/{name} read-only"),

@@ -66,7 +66,7 @@ pub(crate) enum ToInit {
 /// What init says to its supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromInit {
-    /// The payload is started. A descriptor of the sandbox's `/proc` comes along.
+    /// The sandbox is built. Where memory is watched, what the watch looks into comes along.
     Started,
     /// A step failed.
     Failed {
@@ -138,7 +138,7 @@ fn send_once(
     }
 }
 
-/// Descriptors of one message: a hold, or the three groups of a job.
+/// Descriptors of one message: a hold, the three groups of a job, or what a watch looks into.
 const DESCRIPTORS_MAX: usize = 4;
 
 /// One packet or piece that was received.

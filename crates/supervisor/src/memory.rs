@@ -1,7 +1,8 @@
 //! Samples the memory of a sandbox where no control group holds it.
 //!
-//! It counts anonymous memory and swap of every process, and the larger of what its tmpfs and memfds hold and what a process
-//! has mapped of shared memory; page cache of files is not counted. Sources: proc(5) `status`, memfd_create(2), statfs(2).
+//! It counts anonymous memory and swap of every process, and the larger of what its tmpfs, memfds and System V segments hold and
+//! what a process has mapped of shared memory; page cache of files is not counted. Sources: proc(5) `status` and
+//! `sysvipc/shm`, memfd_create(2), statfs(2).
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstatfs, openat, readlinkat, statat};
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -22,16 +23,17 @@ pub(crate) struct Sample {
 /// Looks into one sandbox.
 #[derive(Debug)]
 pub(crate) struct MemoryWatch {
+    segments: OwnedFd,
     proc: OwnedFd,
     tmpfs: Vec<OwnedFd>,
 }
 
 impl MemoryWatch {
-    /// Takes the sandbox's `/proc` and its tmpfs, as init sends them; `None` where they are missing.
+    /// Takes the sandbox's list of segments, its `/proc` and its tmpfs, as init sends them; `None` where they are missing.
     pub(crate) fn new(descriptors: Vec<OwnedFd>) -> Option<Self> {
         let mut descriptors = descriptors.into_iter();
-        let proc = descriptors.next()?;
-        Some(Self { proc, tmpfs: descriptors.collect() })
+        let (segments, proc) = (descriptors.next()?, descriptors.next()?);
+        Some(Self { segments, proc, tmpfs: descriptors.collect() })
     }
 
     /// Takes one sample; what ends meanwhile is left out.
@@ -46,7 +48,8 @@ impl MemoryWatch {
             mapped = mapped.max(field(&status, "RssShmem:"));
             memfds.add(self.proc.as_fd(), &pid);
         }
-        let held = memfds.bytes + self.tmpfs.iter().map(used).sum::<u64>();
+        let tmpfs: u64 = self.tmpfs.iter().map(used).sum();
+        let held = memfds.bytes + tmpfs + segments(&read_all(&self.segments));
         sample.bytes += held.max(mapped);
         sample
     }
@@ -103,6 +106,22 @@ impl Memfds {
     }
 }
 
+/// Reads a file of `/proc` from its beginning; what cannot be read counts nothing.
+fn read_all(file: &OwnedFd) -> String {
+    let mut bytes = vec![0; 64 << 10];
+    let length = rustix::io::pread(file, bytes.as_mut_slice(), 0).unwrap_or(0);
+    bytes.truncate(length);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Adds up the resident and swapped bytes of System V segments: columns 15 and 16 of `sysvipc/shm`.
+fn segments(list: &str) -> u64 {
+    let numbers = |line: &str| -> u64 {
+        line.split_whitespace().skip(14).filter_map(|word| word.parse::<u64>().ok()).sum()
+    };
+    list.lines().skip(1).map(numbers).sum()
+}
+
 fn used(tmpfs: &OwnedFd) -> u64 {
     let Ok(stat) = fstatfs(tmpfs) else { return 0 };
     let blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
@@ -129,8 +148,9 @@ mod tests {
 
     #[test]
     fn a_process_is_counted_with_what_only_a_descriptor_holds() {
-        let proc = std::fs::File::open("/proc").expect("proc");
-        let watch = MemoryWatch::new(vec![proc.into()]).expect("a watch");
+        let open = |path| OwnedFd::from(std::fs::File::open(path).expect("proc"));
+        let watch = MemoryWatch::new(vec![open("/proc/sysvipc/shm"), open("/proc")]);
+        let watch = watch.expect("a watch");
         let before = watch.sample();
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
         let file = rustix::fs::memfd_create("held", flags).expect("memfd");
@@ -139,6 +159,13 @@ mod tests {
         assert!(after.tasks > 0);
         // The whole machine is sampled here, so only a lower bound is sure.
         assert!(after.bytes + (32 << 20) > before.bytes + (64 << 20), "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn segments_that_nobody_maps_are_counted() {
+        let list = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap\n\
+                    0 0 600 1000000 2 2 0 0 0 0 0 0 0 9 4096 8192\n";
+        assert_eq!(segments(list), 12_288);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bailiwick_contract::job::{
 };
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::time::Timestamp;
+use bailiwick_isolation::cgroup::Counted;
 use bailiwick_isolation::output::Stream;
 use bailiwick_isolation::plan::Plan;
 use bailiwick_isolation::record::OutcomeFile;
@@ -412,12 +413,12 @@ impl Job<'_> {
     }
 
     fn outcome(&mut self, init: InitEnd) -> JobOutcome {
-        let counted = self.sandbox.counted();
+        let counted = self.sandbox.counted().unwrap_or_default();
         let detail = self.observe(init);
-        self.seen.observed.over_memory |= counted.is_some_and(|counted| counted.oom_kills > 0);
+        self.seen.observed.over_memory |= counted.oom_kills > 0;
         let disk = self.storage.measure();
-        let usage = self.usage(init, disk.bytes);
-        let quota_events = self.quota_events(disk.bytes);
+        let usage = self.usage(init, &counted, disk.bytes);
+        let quota_events = self.quota_events(&counted, disk.bytes);
         let verdict = judge(&self.seen.observed);
         let (output, trouble) = self.capture.finish();
         let mut outcome = JobOutcome {
@@ -464,8 +465,7 @@ impl Job<'_> {
         None
     }
 
-    fn usage(&self, init: InitEnd, storage_bytes: u64) -> Usage {
-        let counted = self.sandbox.counted().unwrap_or_default();
+    fn usage(&self, init: InitEnd, counted: &Counted, storage_bytes: u64) -> Usage {
         let ended = self.seen.ended_at.unwrap_or_else(Instant::now);
         let wall =
             self.seen.began.map_or(Duration::ZERO, |began| ended.saturating_duration_since(began));
@@ -490,8 +490,7 @@ impl Job<'_> {
         }
     }
 
-    fn quota_events(&self, storage_bytes: u64) -> Vec<QuotaEvent> {
-        let counted = self.sandbox.counted().unwrap_or_default();
+    fn quota_events(&self, counted: &Counted, storage_bytes: u64) -> Vec<QuotaEvent> {
         let event = |limit, count, detail: &str| QuotaEvent { limit, count, detail: detail.into() };
         let mut events = Vec::new();
         if counted.oom_kills > 0 {

@@ -101,6 +101,24 @@ pub(crate) fn reset_dispositions() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the first SIGINT and the first SIGTERM call `handler`, which may do only what signal-safety(7) lists.
+///
+/// A second signal of the same kind has its default action. A slow call that is interrupted reports EINTR.
+pub(crate) fn on_interrupt(handler: extern "C" fn(c_int)) {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let mut action: libc::sigaction = no_action();
+        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESETHAND;
+        // SAFETY: sigaction reads one `sigaction`, which lives until the call returns; the caller vouches for `handler`.
+        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    }
+}
+
+fn no_action() -> libc::sigaction {
+    // SAFETY: `sigaction` is made of integers, sets of bits and an optional function, all of which may be zero.
+    unsafe { std::mem::zeroed() }
+}
+
 /// Sends `signal` to every process that the caller may signal, but itself and the init of its PID
 /// namespace.
 ///

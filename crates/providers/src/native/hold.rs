@@ -1,6 +1,6 @@
-//! Holds on a workspace: one lock file a job slot, locked by flock(2).
+//! Holds on a workspace: one lock a job slot, by flock(2).
 //!
-//! A lock belongs to an open file description, which a caller shares with its job's supervisor: the slot stays taken until both
+//! The first slot is the workspace's own directory, further ones are files in it. A lock belongs to an open file description, which a caller shares with its job's supervisor: the slot stays taken until both
 //! are gone, however they go. Who holds it is told by the store, not here.
 use super::home::Home;
 use super::trouble;
@@ -70,10 +70,17 @@ pub(super) fn take(
     Ok(held.then(|| Box::new(NativeHold { files }) as Box<dyn Hold>))
 }
 
-fn lock(dir: &Path, slot: u64) -> io::Result<Option<OwnedFd>> {
+fn open(dir: &Path, slot: u64) -> io::Result<OwnedFd> {
+    let kept = OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    if slot == 0 {
+        return Ok(openat(CWD, dir, OFlags::RDONLY | OFlags::DIRECTORY | kept, Mode::empty())?);
+    }
     let path = dir.join(format!("slot.{slot}"));
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)?;
+    Ok(openat(CWD, &path, OFlags::CREATE | OFlags::RDWR | kept, Mode::RUSR | Mode::WUSR)?)
+}
+
+fn lock(dir: &Path, slot: u64) -> io::Result<Option<OwnedFd>> {
+    let file = open(dir, slot)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => Ok(None),

@@ -6,6 +6,7 @@ use super::home::Home;
 use super::{NativeOptions, trouble};
 use bailiwick_contract::provider::ProviderError;
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
+use bailiwick_isolation::spawn::Supervisor;
 use bailiwick_isolation::{spawn, wire};
 use std::fs;
 use std::io::{self, Write};
@@ -73,6 +74,11 @@ fn probe(supervisor: &Path, key: &str, seed: u32) -> Result<HostFacts, ProviderE
             trouble::printable(supervisor)
         ),
     })
+}
+
+/// Starts the supervisor's program.
+pub(super) fn start(supervisor: &Path) -> Result<Supervisor, ProviderError> {
+    Supervisor::start(supervisor).map_err(|error| missing(supervisor, &error))
 }
 
 /// Says that the supervisor's program cannot be started.

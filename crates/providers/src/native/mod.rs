@@ -49,6 +49,8 @@ pub struct Native {
     options: NativeOptions,
     home: Home,
     facts: OnceLock<HostFacts>,
+    /// A supervisor that was started before its job was known.
+    waiting: Mutex<Option<Supervisor>>,
     /// Supervisors that have said their outcome and are tidying up.
     finished: Mutex<Vec<Supervisor>>,
 }
@@ -58,7 +60,13 @@ impl Native {
     #[must_use]
     pub fn new(options: NativeOptions) -> Self {
         let home = Home::at(options.home.clone());
-        Self { options, home, facts: OnceLock::new(), finished: Mutex::new(Vec::new()) }
+        Self {
+            options,
+            home,
+            facts: OnceLock::new(),
+            waiting: Mutex::new(None),
+            finished: Mutex::new(Vec::new()),
+        }
     }
 
     /// Returns the host's facts, probing at most once a boot.
@@ -68,6 +76,15 @@ impl Native {
         }
         let facts = host::facts(&self.home, &self.options)?;
         Ok(self.facts.get_or_init(|| facts))
+    }
+
+    /// Returns a supervisor that has no job yet.
+    fn supervisor(&self) -> Result<Supervisor, ProviderError> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match waiting {
+            Some(supervisor) => Ok(supervisor),
+            None => host::start(&self.options.supervisor),
+        }
     }
 
     fn finish(&self, supervisor: Supervisor) {
@@ -118,6 +135,14 @@ impl Provider for Native {
         // Our own supervisors share the holds that they were started under.
         self.reap();
         hold::take(&self.home, id, slots)
+    }
+
+    fn expect_job(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.is_none() {
+            // What is wrong with the program is said when it is needed.
+            *waiting = host::start(&self.options.supervisor).ok();
+        }
     }
 
     fn run(

@@ -109,13 +109,13 @@ fn refused(error: PlanError) -> ProviderError {
 }
 
 fn start(native: &Native, plan: Plan, hold: &dyn Hold) -> Result<Supervisor, ProviderError> {
-    let program = &native.options.supervisor;
-    let supervisor = Supervisor::start(program).map_err(|error| host::missing(program, &error))?;
+    let supervisor = native.supervisor()?;
+    // One slot is enough to keep the workspace held.
     let files = NativeHold::of(hold).map(NativeHold::files).unwrap_or_default();
-    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    let files: Vec<_> = files.iter().take(1).map(AsFd::as_fd).collect();
     let request = Request::Start { version: WIRE_VERSION, plan: Box::new(plan) };
     send_with(supervisor.as_fd(), &request, &files)
-        .map_err(|error| host::missing(program, &error))?;
+        .map_err(|error| host::missing(&native.options.supervisor, &error))?;
     Ok(supervisor)
 }
 

@@ -1,0 +1,133 @@
+//! Flags that several verbs share, and the values that flags take.
+//!
+//! A value is parsed where clap meets it, so that the error names the flag; whatever could hold a secret (`--env`) or
+//! need not be text (argv, paths, names) stays an `OsString` until a verb's own parser takes it, which never echoes it.
+mod host_path;
+mod job;
+mod policy;
+
+pub(crate) use job::JobArgs;
+pub(crate) use policy::PolicyArgs;
+
+use bailiwick_contract::bytes::ByteString;
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::provider::ProviderName;
+use bailiwick_contract::quantity::{self, QuantityError};
+use bailiwick_engine::render::{FLOOR, Sections};
+use bailiwick_engine::requests::{BOUND_BYTES_DEFAULT, Bound};
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::time::Duration;
+
+// Without doc comments: clap would show them in the place of the verb's own.
+#[derive(Debug, Args)]
+pub(crate) struct BaseArgs {
+    /// The back end that holds the workspace [default: $BAILIWICK_PROVIDER, else native]
+    #[arg(long, value_name = "NAME", value_parser = parse_provider)]
+    pub(crate) provider: Option<ProviderName>,
+    /// Print the result as one line of JSON, and an error likewise
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+// What every verb takes that answers with a package.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    #[command(flatten)]
+    pub(crate) base: BaseArgs,
+    /// The most bytes that the result may have; at least 2048
+    #[arg(long, value_name = "N", value_parser = parse_bound, default_value_t = Size(BOUND_BYTES_DEFAULT),
+          allow_hyphen_values = true)]
+    max_result_bytes: Size,
+    /// `nine` leaves out the tenth section, `facts`
+    #[arg(long, value_name = "FORM", value_parser = ["nine"])]
+    package: Option<String>,
+}
+
+impl CommonArgs {
+    /// Returns the bound of the result.
+    pub(crate) const fn bound(&self) -> Bound {
+        Bound { max_bytes: self.max_result_bytes.0, nine: self.package.is_some() }
+    }
+
+    /// Returns which sections of the result are wanted.
+    pub(crate) const fn sections(&self) -> Sections {
+        if self.package.is_some() { Sections::Nine } else { Sections::All }
+    }
+}
+
+/// A number of bytes that fits this machine.
+#[derive(Debug, Clone, Copy)]
+struct Size(usize);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn parse_bound(text: &str) -> Result<Size, QuantityError> {
+    let bytes = usize::try_from(quantity::bytes(text)?).unwrap_or(usize::MAX);
+    if bytes < FLOOR {
+        return Err(QuantityError::TooSmall { least: "2048" });
+    }
+    Ok(Size(bytes))
+}
+
+fn parse_provider(text: &str) -> Result<ProviderName, String> {
+    provider_name(text)
+        .ok_or_else(|| "there is no such provider; the only one is `native`".to_owned())
+}
+
+/// Returns the provider that is called `name`.
+pub(crate) fn provider_name(name: &str) -> Option<ProviderName> {
+    (name == ProviderName::Native.name()).then_some(ProviderName::Native)
+}
+
+/// Parses a duration that may be zero.
+///
+/// # Errors
+/// [`QuantityError`], also for what is negative.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
+    match quantity::millis(text) {
+        Ok(millis) => Ok(Duration::from_millis(millis)),
+        Err(QuantityError::NotPositive) if !text.trim_start().starts_with('-') => {
+            Ok(Duration::ZERO)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the bytes of an argument.
+pub(crate) fn bytes(argument: OsString) -> ByteString {
+    argument.into_vec().into()
+}
+
+/// Takes a workspace's id from an argument that clap leaves alone.
+///
+/// # Errors
+/// `bad_id`.
+pub(crate) fn workspace_id(argument: &OsString) -> Result<WorkspaceId, Failure> {
+    let parsed = argument.to_str().unwrap_or_default();
+    WorkspaceId::parse(parsed).map_err(|error| {
+        let message = format!("`WORKSPACE` is not an id: {error}");
+        Failure::user("bad_id", message, "`bailiwick list` shows the workspaces that there are")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_may_be_zero_but_not_less() {
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        for bad in ["-1", "-0", "", "NaN", "1y"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! `doctor`: whether jobs can run here, and what is missing.
+//!
+//! It works where nothing else does: each check stands for itself, and what cannot be looked at is a check that failed.
+use crate::app::App;
+use crate::args::BaseArgs;
+use crate::output::Outcome;
+use bailiwick_contract::enforcement::{Capabilities, Enforcement, Label, Lack};
+use bailiwick_contract::error::{ExitCode, Failure};
+use bailiwick_contract::provider::{ProviderError, ProviderName};
+use bailiwick_contract::store::StorePort;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    base: BaseArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bailiwick doctor
+  bailiwick doctor --json";
+
+impl Args {
+    pub(super) const fn json(&self) -> bool {
+        self.base.json
+    }
+}
+
+/// The answer of `doctor`.
+#[derive(Debug, Serialize)]
+struct Health {
+    healthy: bool,
+    checks: Vec<Check>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    id: String,
+    passed: bool,
+    severity: Severity,
+    message: String,
+    remediation: String,
+}
+
+/// What it means that a check failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Severity {
+    /// Nothing can run.
+    Error,
+    /// Something is weaker.
+    Warning,
+    /// Worth knowing.
+    Info,
+}
+
+impl Check {
+    fn good(id: &str, message: impl Into<String>) -> Self {
+        let (message, remediation) = (message.into(), String::new());
+        Self { id: id.into(), passed: true, severity: Severity::Info, message, remediation }
+    }
+
+    fn bad(id: &str, message: impl Into<String>, remediation: impl Into<String>) -> Self {
+        let (message, remediation) = (message.into(), remediation.into());
+        Self { id: id.into(), passed: false, severity: Severity::Error, message, remediation }
+    }
+
+    fn of_failure(id: &str, failure: &Failure) -> Self {
+        Self::bad(id, failure.message.clone(), failure.remediation.clone())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "every verb looks the same")]
+pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
+    let mut checks = Vec::new();
+    match app.settings.home() {
+        Ok(home) => checks.push(home_check(&home)),
+        Err(failure) => checks.push(Check::of_failure("home", &failure)),
+    }
+    checks.push(store_check(app));
+    host_checks(&args.base, app, &mut checks);
+    let healthy = checks.iter().all(|check| check.passed || check.severity != Severity::Error);
+    let health = Health { healthy, checks };
+    let exit = if healthy { ExitCode::Success } else { ExitCode::UserError };
+    let outcome =
+        if args.base.json { Outcome::json(&health) } else { Outcome::text(text(&health)) };
+    Ok(outcome.with_exit(exit))
+}
+
+/// Looks whether the home is ours, or can be made.
+fn home_check(home: &Path) -> Check {
+    let shown = shown(home);
+    let advice = "set BAILIWICK_HOME to a directory that is yours and that you may write to";
+    match fs::metadata(home) {
+        Ok(found) if !found.is_dir() => {
+            Check::bad("home", format!("`{shown}` is not a directory"), advice)
+        }
+        Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
+            Check::bad("home", format!("`{shown}` belongs to somebody else"), advice)
+        }
+        Ok(_) => match rustix::fs::access(home, writable()) {
+            Ok(()) => Check::good("home", format!("`{shown}` can be used")),
+            Err(error) => {
+                Check::bad("home", format!("`{shown}` cannot be written to: {error}"), advice)
+            }
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => absent_home(home, &shown, advice),
+        Err(error) => Check::bad("home", format!("`{shown}` cannot be looked at: {error}"), advice),
+    }
+}
+
+fn absent_home(home: &Path, shown: &str, advice: &str) -> Check {
+    let parent = home.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(home);
+    match rustix::fs::access(parent, writable()) {
+        Ok(()) => Check::good("home", format!("`{shown}` will be made when it is first used")),
+        Err(error) => Check::bad("home", format!("`{shown}` cannot be made: {error}"), advice),
+    }
+}
+
+fn writable() -> rustix::fs::Access {
+    rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK
+}
+
+/// Opens the store only where there is one: looking makes nothing.
+fn store_check(app: &App) -> Check {
+    let advice = "see `home`; a state that a newer version wrote needs that version";
+    let home = match app.settings.home() {
+        Ok(home) => home,
+        Err(failure) => return Check::of_failure("store", &failure),
+    };
+    if !home.join("state.db").exists() {
+        return Check::good("store", "there is no state yet");
+    }
+    match app.store().map(StorePort::open) {
+        Ok(Ok(_)) => Check::good("store", "the state has a schema that this version knows"),
+        Ok(Err(error)) => Check::bad("store", error.to_string(), advice),
+        Err(failure) => Check::of_failure("store", &failure),
+    }
+}
+
+/// Asks the provider what this host can hold.
+fn host_checks(base: &BaseArgs, app: &App, checks: &mut Vec<Check>) {
+    checks.push(supervisor_check());
+    let provider = match app.provider(base) {
+        Ok(provider) => provider,
+        Err(failure) => return checks.push(Check::of_failure("provider", &failure)),
+    };
+    match provider.capabilities(&app.cx()) {
+        Ok(capabilities) => {
+            checks.push(provider_check(provider.name(), &capabilities));
+            checks.extend(limit_checks(&capabilities));
+            checks.extend(capabilities.lacks.iter().map(lack_check));
+        }
+        Err(ProviderError::Unavailable { message, remediation, .. }) => {
+            checks.push(Check::bad("provider", message, remediation));
+        }
+        // It is there, but of another version: the provider asked it.
+        Err(ProviderError::Supervisor { message }) => {
+            checks.retain(|check| check.id != "supervisor");
+            checks.push(Check::bad("supervisor", message, SUPERVISOR_ADVICE));
+        }
+        Err(error) => {
+            checks.push(Check::bad("provider", error.to_string(), "see the other checks"));
+        }
+    }
+}
+
+const SUPERVISOR_ADVICE: &str = "run `scripts/install`, which builds and installs both programs";
+
+fn supervisor_check() -> Check {
+    match crate::compose::supervisor() {
+        Ok(path) => Check::good("supervisor", format!("it is `{}`", shown(&path))),
+        Err(failure) => Check::of_failure("supervisor", &failure),
+    }
+}
+
+fn provider_check(name: ProviderName, capabilities: &Capabilities) -> Check {
+    let name = name.name();
+    if capabilities.lacks.iter().any(|lack| lack.fatal) {
+        return Check::bad(
+            "provider",
+            format!("{name} cannot run jobs here"),
+            "see what the host lacks",
+        );
+    }
+    Check::good("provider", format!("{name} can run jobs here"))
+}
+
+fn limit_checks(capabilities: &Capabilities) -> Vec<Check> {
+    let rows = [
+        ("limit.network", capabilities.network_disabled),
+        ("limit.filesystem", capabilities.filesystem),
+        ("limit.memory", capabilities.memory),
+        ("limit.cpu", capabilities.cpu_whole),
+        ("limit.cpu-fraction", capabilities.cpu_fraction),
+        ("limit.pids", capabilities.pids),
+        ("limit.storage", capabilities.storage),
+        ("limit.wall-clock", capabilities.wall_clock),
+        ("limit.output", capabilities.output_bytes),
+        ("limit.concurrency", capabilities.concurrency),
+    ];
+    rows.into_iter().map(|(id, held)| limit_check(id, held)).collect()
+}
+
+fn limit_check(id: &str, held: Option<Enforcement>) -> Check {
+    let Some(Enforcement { label, mechanism }) = held else {
+        let mut check =
+            Check::bad(id, "this host can do nothing about it", "see what the host lacks");
+        check.severity = Severity::Warning;
+        return check;
+    };
+    let mechanism = serde_json::to_value(mechanism).expect("a mechanism is a word");
+    let mechanism = mechanism.as_str().unwrap_or_default();
+    match label {
+        Label::Enforced => Check::good(id, format!("enforced by {mechanism}")),
+        Label::Measured => Check {
+            severity: Severity::Warning,
+            ..Check::good(id, format!("measured only, by {mechanism}"))
+        },
+    }
+}
+
+fn lack_check(lack: &Lack) -> Check {
+    let mut check = Check::bad(&lack.id, lack.message.clone(), lack.remediation.clone());
+    check.severity = if lack.fatal { Severity::Error } else { Severity::Warning };
+    check
+}
+
+fn text(health: &Health) -> String {
+    let mut out = String::from(if health.healthy { "healthy\n" } else { "not healthy\n" });
+    for check in &health.checks {
+        let word = match (check.passed, check.severity) {
+            (true, _) => "ok",
+            (false, Severity::Error) => "error",
+            (false, Severity::Warning | Severity::Info) => "warning",
+        };
+        writeln!(out, "{word:<8} {}: {}", check.id, check.message)
+            .expect("a String takes any text");
+        if !check.remediation.is_empty() {
+            writeln!(out, "         hint: {}", check.remediation).expect("a String takes any text");
+        }
+    }
+    out
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().chars().flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_contract::enforcement::Mechanism;
+
+    #[test]
+    fn a_report_names_each_check_and_what_to_do() {
+        let lack = Lack {
+            id: "user-namespaces".into(),
+            message: "an ordinary user cannot make a user namespace".into(),
+            remediation: "sysctl -w kernel.unprivileged_userns_clone=1".into(),
+            fatal: true,
+        };
+        let checks = vec![
+            limit_check("limit.pids", Some(Enforcement::enforced(Mechanism::RlimitNproc))),
+            limit_check("limit.memory", Some(Enforcement::measured(Mechanism::WatchMemory))),
+            limit_check("limit.network", None),
+            lack_check(&lack),
+        ];
+        expect_test::expect![[r"
+            not healthy
+            ok       limit.pids: enforced by rlimit-nproc
+            ok       limit.memory: measured only, by watch-memory
+            warning  limit.network: this host can do nothing about it
+                     hint: see what the host lacks
+            error    user-namespaces: an ordinary user cannot make a user namespace
+                     hint: sysctl -w kernel.unprivileged_userns_clone=1
+        "]]
+        .assert_eq(&text(&Health { healthy: false, checks }));
+    }
+
+    #[test]
+    fn a_home_that_can_be_made_is_good_and_a_file_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(home_check(folder.path()).passed);
+        assert!(home_check(&folder.path().join("a/b")).passed);
+        let file = folder.path().join("file");
+        fs::write(&file, b"").expect("a file");
+        assert!(!home_check(&file).passed);
+        assert!(!home_check(&file.join("below")).passed);
+    }
+}

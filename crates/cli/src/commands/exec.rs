@@ -1,0 +1,68 @@
+//! `exec`: makes a workspace, runs one command in it, exports what was declared, and removes the workspace.
+//!
+//! If an export fails, the workspace is kept and named.
+use crate::app::App;
+use crate::args::{CommonArgs, JobArgs, PolicyArgs};
+use crate::output::Outcome;
+use crate::progress::Progress;
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_engine::declare;
+use bailiwick_engine::requests::ExecRequest;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, override_usage = "bailiwick exec [OPTIONS] -- <COMMAND>...")]
+pub(crate) struct Args {
+    /// Where a declared file goes on this host; repeatable, one for each --declare
+    #[arg(long, value_name = "NAME=PATH")]
+    export: Vec<OsString>,
+    /// The runtime environment [default: host]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The workspace's id [default: a fresh one]
+    #[arg(long, value_name = "ID", value_parser = WorkspaceId::parse)]
+    workspace_id: Option<WorkspaceId>,
+    #[command(flatten)]
+    common: CommonArgs,
+    /// The command
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    policy: PolicyArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bailiwick exec -- echo hello
+  bailiwick exec --wall-clock-seconds 10 --memory-bytes 256MiB --allow-watched -- ./untrusted
+  bailiwick exec --declare pi.json='pi' --export pi.json=./pi.json -- python3 pi.py
+
+A value given by --env or --env-file is never recorded by Bailiwick. A job that prints its own
+environment writes it into its captured output, which is kept.";
+
+impl Args {
+    pub(super) const fn json(&self) -> bool {
+        self.common.base.json
+    }
+}
+
+pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
+    let exports = args.export.iter().map(|given| declare::export(given.as_bytes()));
+    let request = ExecRequest {
+        workspace: args.workspace_id,
+        profile: args.profile,
+        exports: exports.collect::<Result<_, _>>()?,
+        job: args.job.request(args.command)?,
+        policy: args.policy.request(&app.settings.home()?)?,
+        bound: Some(args.common.bound()),
+    };
+    let engine = app.engine(&args.common.base)?;
+    let progress = Progress::start(&app.settings);
+    let report = engine.exec(&request);
+    progress.finish();
+    Ok(Outcome::package(&report?, &args.common))
+}

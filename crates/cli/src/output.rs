@@ -1,0 +1,232 @@
+//! What goes out: results on standard output, everything else on standard error, and the exit code.
+//!
+//! The only file that prints. A reader that went away ends the output quietly; the exit code stays that of the result.
+#![expect(clippy::print_stderr, reason = "this is where notes and errors are printed")]
+use crate::args::CommonArgs;
+use bailiwick_contract::error::{self, Failure};
+use bailiwick_contract::package::ResultPackage;
+use bailiwick_contract::provider::ByteSink;
+use bailiwick_engine::logs::{CapturedLogs, JobLog};
+use bailiwick_engine::render::{self, Sections};
+use bailiwick_engine::requests::Report;
+use serde::Serialize;
+use std::io::{self, ErrorKind, Write as _};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+/// What a verb answers.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    text: Vec<u8>,
+    exit: error::ExitCode,
+}
+
+impl Outcome {
+    /// Text, as it is.
+    pub(crate) fn text(text: impl Into<Vec<u8>>) -> Self {
+        Self { text: text.into(), exit: error::ExitCode::Success }
+    }
+
+    /// One line.
+    fn line(mut text: String) -> Self {
+        text.push('\n');
+        Self::text(text)
+    }
+
+    /// One line of JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Self {
+        Self::line(serde_json::to_string(value).expect("our types have string keys"))
+    }
+
+    /// A result package, in the form that was asked for.
+    pub(crate) fn package(report: &Report, common: &CommonArgs) -> Self {
+        let form = if common.base.json { render::json } else { render::markdown };
+        Self::line(form(&report.package, common.sections())).with_exit(report.exit)
+    }
+
+    /// One section of a result package, by its key.
+    pub(crate) fn section(report: &Report, key: &str, json: bool) -> Self {
+        let outcome = if json {
+            Self::line(section_json(&report.package, key))
+        } else {
+            let place = SECTIONS.iter().position(|section| *section == key).unwrap_or_default();
+            Self::line(nth_section(&render::markdown(&report.package, Sections::All), place))
+        };
+        outcome.with_exit(report.exit)
+    }
+
+    /// Captured output, as text or as one line of JSON.
+    pub(crate) fn logs(logs: &CapturedLogs, json: bool) -> Self {
+        if json { Self::json(logs) } else { Self::text(logs_text(logs)) }
+    }
+
+    /// The same with another exit code.
+    pub(crate) const fn with_exit(mut self, exit: error::ExitCode) -> Self {
+        self.exit = exit;
+        self
+    }
+}
+
+/// The keys of a package, in order.
+pub(crate) const SECTIONS: [&str; 10] = [
+    "outcome_summary",
+    "status",
+    "key_findings",
+    "evidence",
+    "artifacts",
+    "warnings",
+    "resource_usage",
+    "provenance",
+    "attention",
+    "facts",
+];
+
+/// Returns one section of a package as an object with one key.
+fn section_json(package: &ResultPackage, key: &str) -> String {
+    let value = match key {
+        "outcome_summary" => serde_json::to_string(&package.outcome_summary),
+        "status" => serde_json::to_string(&package.status),
+        "key_findings" => serde_json::to_string(&package.key_findings),
+        "evidence" => serde_json::to_string(&package.evidence),
+        "artifacts" => serde_json::to_string(&package.artifacts),
+        "warnings" => serde_json::to_string(&package.warnings),
+        "resource_usage" => serde_json::to_string(&package.resource_usage),
+        "provenance" => serde_json::to_string(&package.provenance),
+        "attention" => serde_json::to_string(&package.attention),
+        _ => serde_json::to_string(&package.facts),
+    };
+    format!("{{\"{key}\": {}}}", value.expect("our types have string keys"))
+}
+
+/// Returns one section of a package in Markdown: only a section's heading begins a line with `## `.
+fn nth_section(markdown: &str, place: usize) -> String {
+    let mut headings = 0;
+    let lines = markdown.lines().filter(|line| {
+        headings += usize::from(line.starts_with("## "));
+        headings == place + 1
+    });
+    lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// Returns captured output with a heading a job; the output itself is as the job wrote it.
+fn logs_text(logs: &CapturedLogs) -> Vec<u8> {
+    let mut out = format!("# captured output for {}\n", logs.workspace_id).into_bytes();
+    for job in &logs.jobs {
+        let JobLog { job_id, status, exit_status, output_bytes, .. } = job;
+        let exit = exit_status.map_or_else(|| "none".to_owned(), |status| status.to_string());
+        let heading = format!(
+            "\n## job {job_id} — {status}, exit status {exit}, {output_bytes} bytes produced\n"
+        );
+        out.extend_from_slice(heading.as_bytes());
+        if job.truncated {
+            out.extend_from_slice(
+                b"(the output budget cut the middle out; head and tail follow)\n",
+            );
+        }
+        out.push(b'\n');
+        out.extend_from_slice(&job.bytes);
+        if job.bytes.last().is_some_and(|byte| *byte != b'\n') {
+            out.push(b'\n');
+        }
+    }
+    out
+}
+
+/// Prints a line about what goes on.
+pub(crate) fn note(line: &str) {
+    eprintln!("note: {line}");
+}
+
+/// What the last bug said, for the thread that runs the verb.
+static BUG: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps the runtime from printing a bug in a form of its own.
+pub(crate) fn catch_bugs() {
+    panic::set_hook(Box::new(|bug| {
+        let mut told = BUG.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = bug.to_string();
+    }));
+}
+
+/// Runs a verb, and makes a failure of a bug in it.
+///
+/// # Errors
+/// The verb's own failure, or `bug`.
+pub(crate) fn caught(verb: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+    panic::catch_unwind(AssertUnwindSafe(verb)).unwrap_or_else(|_| {
+        let told = BUG.lock().unwrap_or_else(PoisonError::into_inner);
+        let advice =
+            "report it as a bug, with this message; `bailiwick inspect` shows what was done";
+        Err(Failure::new(
+            error::ExitCode::InfrastructureFailure,
+            "bug",
+            format!("unexpected: {told}"),
+            advice,
+        ))
+    })
+}
+
+/// Prints a verb's answer and returns its exit code.
+pub(crate) fn finish(answer: Result<Outcome, Failure>, json: bool) -> ExitCode {
+    let answer = answer.and_then(|outcome| match write(&outcome.text) {
+        Ok(()) => Ok(outcome.exit),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(outcome.exit),
+        Err(error) => Err(unwritable(&error)),
+    });
+    match answer {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            let form = if json { render::failure_json } else { render::failure_text };
+            // Where standard error is gone, the exit code has to do.
+            drop(writeln!(io::stderr(), "{}", form(&failure)));
+            ExitCode::from(failure.code.code())
+        }
+    }
+}
+
+fn write(text: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text)?;
+    stdout.flush()
+}
+
+fn unwritable(error: &io::Error) -> Failure {
+    let message = format!("the result cannot be written to standard output: {error}");
+    Failure::environment(
+        "stdout",
+        message,
+        "`bailiwick list` and `bailiwick inspect` show what was done",
+    )
+}
+
+/// Standard output, as a sink for bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Stdout {
+    /// Why the last write failed; the reader that went away is told apart from a full disk by it.
+    failed: Option<io::Error>,
+}
+
+impl ByteSink for Stdout {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        write(bytes).map_err(|error| {
+            let told = io::Error::from(error.kind());
+            self.failed = Some(error);
+            told.into()
+        })
+    }
+}
+
+impl Stdout {
+    /// Makes the answer of what was streamed.
+    ///
+    /// # Errors
+    /// Why the stream ended early, unless its reader went away.
+    pub(crate) fn finish(self, streamed: Result<(), Failure>) -> Result<Outcome, Failure> {
+        match self.failed {
+            Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Outcome::text("")),
+            Some(error) => Err(unwritable(&error)),
+            None => streamed.map(|()| Outcome::text("")),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The help, as it is printed: a change of a flag is a change of a file here.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p bailiwick-cli help` writes them anew.
+use crate::support::plain;
+use expect_test::expect_file;
+
+#[test]
+fn the_help_of_every_verb_is_as_recorded() {
+    let env = plain();
+    let root = env.run(["--help"]).exits(0);
+    expect_file!["help/bailiwick.txt"].assert_eq(root.out());
+    let verbs = [
+        ("create", expect_file!["help/create.txt"]),
+        ("put", expect_file!["help/put.txt"]),
+        ("run", expect_file!["help/run.txt"]),
+        ("exec", expect_file!["help/exec.txt"]),
+        ("stop", expect_file!["help/stop.txt"]),
+        ("inspect", expect_file!["help/inspect.txt"]),
+        ("export", expect_file!["help/export.txt"]),
+        ("destroy", expect_file!["help/destroy.txt"]),
+        ("list", expect_file!["help/list.txt"]),
+        ("logs", expect_file!["help/logs.txt"]),
+        ("doctor", expect_file!["help/doctor.txt"]),
+        ("version", expect_file!["help/version.txt"]),
+    ];
+    for (verb, file) in &verbs {
+        let help = env.run([verb, "--help"]).exits(0);
+        file.assert_eq(help.out());
+        assert_eq!(env.run([verb, "-h"]).exits(0).out(), help.out(), "-h is --help");
+        assert!(root.out().contains(&format!("\n  {verb}")), "the root's help lists {verb}");
+    }
+    let listed = root.out().lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty()).count();
+    assert_eq!(listed, verbs.len(), "every verb has its file");
+}

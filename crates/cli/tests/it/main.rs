@@ -1,0 +1,18 @@
+//! The command as its callers see it: arguments in, exit code and text out.
+//!
+//! A test runs as everybody that can be had: root and an ordinary user for root, else the caller. `arguments` and `help`
+//! need no sandbox; the other suites do, and fail where there is none.
+#![expect(clippy::print_stderr, reason = "a failing test says for which user")]
+
+mod arguments;
+mod bad_input;
+mod bound;
+mod exit_codes;
+mod help;
+mod interrupt;
+mod kill;
+mod limits;
+mod schema;
+mod secrets;
+mod support;
+mod worked_example;

@@ -1,0 +1,46 @@
+//! Every answer fits its committed schema (Shows 2).
+use crate::support::{create, each_user};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+#[track_caller]
+fn check(schema: &str, document: &Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas").join(schema);
+    let text = fs::read_to_string(&path).expect("`cargo xtask schemas` writes it");
+    let parsed: Value = serde_json::from_str(&text).expect("a schema is JSON");
+    let validator = jsonschema::validator_for(&parsed).expect("a schema is valid");
+    let complaints: Vec<String> =
+        validator.iter_errors(document).map(|error| error.to_string()).collect();
+    assert!(complaints.is_empty(), "{complaints:#?} in {document}");
+}
+
+#[test]
+fn packages_and_errors_fit_their_schemas() {
+    each_user(|env| {
+        create(env, &[]);
+        drop(env.write("a", "a"));
+        let packages: [(i32, &[&str]); 9] = [
+            (0, &["put", "ws", "a", "a"]),
+            (0, &["run", "--declare", "b=a copy", "ws", "cp", "a", "b"]),
+            (6, &["run", "ws", "false"]),
+            (6, &["run", "ws", "no-such-command"]),
+            (0, &["inspect", "ws"]),
+            (0, &["stop", "ws"]),
+            (0, &["export", "ws", "b", "--to", "b"]),
+            (0, &["destroy", "ws"]),
+            (4, &["exec", "--wall-clock-seconds", "200ms", "--", "sleep", "60"]),
+        ];
+        for (code, line) in packages {
+            check("package.json", &env.json(code, line));
+        }
+        let errors: [(i32, &[&str]); 3] = [
+            (1, &["create", "--bogus"]),
+            (1, &["run", "ws", "true"]),
+            (3, &["create", "--network", "enabled"]),
+        ];
+        for (code, line) in errors {
+            check("error.json", &env.json(code, line));
+        }
+    });
+}

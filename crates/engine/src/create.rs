@@ -1,0 +1,123 @@
+//! `create`: a workspace under a declared policy.
+//!
+//! What the host cannot hold refuses before anything is recorded or made. `exec` decides on a workspace here too, and
+//! differs only in when it records it.
+use crate::engine::Engine;
+use crate::failure;
+use crate::journal::Batch;
+use crate::pack::check_bound;
+use crate::requests::{CreateRequest, PolicyRequest, Report};
+use bailiwick_contract::enforcement::{Enforcement, Label, resolve};
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
+use bailiwick_contract::package::ResultPackage;
+use bailiwick_contract::policy::Limit;
+use bailiwick_contract::provider::WorkspaceSpec;
+use bailiwick_contract::record::WorkspaceRecord;
+use bailiwick_contract::state::WorkspaceState;
+
+impl Engine<'_> {
+    /// Creates a workspace.
+    ///
+    /// # Errors
+    /// [`Failure`]: before the intent nothing was done; after it the workspace is on record as `failed`.
+    pub fn create(&self, request: &CreateRequest) -> Result<Report, Failure> {
+        check_bound(request.bound)?;
+        let begun = self.now();
+        let id = request.workspace.as_ref();
+        let mut record = self.design(id, request.profile.as_deref(), &request.policy)?;
+        self.check_fresh(&record.id)?;
+        let intent = self.mint_intent();
+        self.append(
+            Batch::new(&record.id, WorkspaceState::Requested, begun)
+                .open(&intent, IntentKind::Create, None, IntentDetail::None)
+                .push(Change::WorkspaceAdded { record: record.clone() })
+                .step(WorkspaceState::Provisioning),
+        )?;
+        let made = self.provider.create(&spec_of(&record), &self.cx());
+        let mut settle = Batch::new(&record.id, WorkspaceState::Provisioning, self.now());
+        if let Err(error) = made {
+            let failure = self.provider_failure(error);
+            settle.step(WorkspaceState::Failed);
+            settle.close(&intent, Phase::Abandoned, Some(failure.message.clone()));
+            // The refusal matters more than a second one about its record; reconciliation settles it again.
+            self.append(&settle).ok();
+            return Err(failure);
+        }
+        self.append(settle.step(WorkspaceState::Ready).close(&intent, Phase::Settled, None))?;
+        record.state = settle.state();
+        let package = created(self.draft(&record, begun), &record);
+        Ok(self.report(package, request.bound, None))
+    }
+
+    /// Decides on a workspace: its id, its profile and its policy as this host holds it. Makes and records nothing.
+    pub(crate) fn design(
+        &self,
+        id: Option<&WorkspaceId>,
+        profile: Option<&str>,
+        asked: &PolicyRequest,
+    ) -> Result<WorkspaceRecord, Failure> {
+        let cx = self.cx();
+        let capabilities = self.provider.capabilities(&cx).map_err(|e| self.provider_failure(e))?;
+        let profile = self.provider.profile(profile, &cx).map_err(|e| self.provider_failure(e))?;
+        let policy = resolve(&asked.policy, &asked.strictness, &capabilities)
+            .map_err(|error| failure::of_policy(&error, self.program))?;
+        let now = self.now();
+        Ok(WorkspaceRecord {
+            id: id.cloned().unwrap_or_else(|| WorkspaceId::mint(self.entropy)),
+            state: WorkspaceState::Requested,
+            provider: self.provider.name(),
+            profile: profile.name,
+            image_digest: format!("sha256:{}", profile.digest),
+            policy,
+            created_at: now,
+            updated_at: now,
+        })
+    }
+
+    /// Refuses an id that was ever used.
+    pub(crate) fn check_fresh(&self, id: &WorkspaceId) -> Result<(), Failure> {
+        let found = self.open()?.workspace(id).map_err(|error| self.store_failure(&error))?;
+        match found {
+            None => Ok(()),
+            Some(record) => Err(Failure::user(
+                "workspace_exists",
+                format!("workspace {id} exists already; it is {}", record.state),
+                "leave --workspace-id out to have an id minted; ids are never used twice",
+            )),
+        }
+    }
+}
+
+/// Returns what a provider is asked to make.
+pub(crate) fn spec_of(record: &WorkspaceRecord) -> WorkspaceSpec {
+    WorkspaceSpec {
+        id: record.id.clone(),
+        profile: record.profile.clone(),
+        policy: record.policy.clone(),
+    }
+}
+
+fn created(mut package: ResultPackage, record: &WorkspaceRecord) -> ResultPackage {
+    let (id, provider, profile) = (&record.id, record.provider.name(), &record.profile);
+    package.outcome_summary =
+        format!("workspace {id} is ready on {provider}, with the {profile} profile");
+    package.key_findings = vec![
+        format!("lifecycle state: {}", record.state),
+        format!("network: {}", record.policy.policy.network),
+        format!("limits enforced: {}", limits_with(record, Label::Enforced)),
+        format!("limits measured: {}", limits_with(record, Label::Measured)),
+        format!("environment digest: {}", record.image_digest),
+    ];
+    package
+}
+
+fn limits_with(record: &WorkspaceRecord, wanted: Label) -> String {
+    let held = |limit: &Limit| {
+        let Enforcement { label, .. } = record.policy.enforcement(*limit);
+        label == wanted
+    };
+    let names: Vec<&str> = Limit::ALL.iter().filter(|l| held(l)).map(|l| l.name()).collect();
+    if names.is_empty() { "(none)".into() } else { names.join(", ") }
+}

@@ -1,0 +1,163 @@
+//! The engine: what every verb is given, and the few steps that several verbs share.
+//!
+//! It owns no state: the store, the provider, the clock and randomness are borrowed, so that a caller decides how long
+//! they live and tests own them. One file a verb; this one holds the steps before and after an effect.
+use crate::failure;
+use crate::journal::Batch;
+use bailiwick_contract::context::{CancelToken, Clock, Entropy, OpCx};
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::{IntentId, WorkspaceId};
+use bailiwick_contract::journal::IntentKind;
+use bailiwick_contract::provider::{Hold, Provider, ProviderError, Slots};
+use bailiwick_contract::record::{OpenIntent, WorkspaceRecord};
+use bailiwick_contract::state::WorkspaceState;
+use bailiwick_contract::store::{Store, StoreError, StorePort};
+use bailiwick_contract::time::Timestamp;
+use core::fmt;
+
+/// The lifecycle verbs over one provider and one store.
+#[derive(Clone, Copy)]
+pub struct Engine<'a> {
+    /// What holds the workspaces.
+    pub provider: &'a dyn Provider,
+    /// The durable state; opened when it is first needed.
+    pub store: &'a dyn StorePort,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// Where ids come from.
+    pub entropy: &'a dyn Entropy,
+    /// The caller's way to stop a verb.
+    pub cancel: &'a CancelToken,
+    /// The command's name, for hints: `bailiwick`.
+    pub program: &'a str,
+}
+
+impl fmt::Debug for Engine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("provider", &self.provider.name()).finish_non_exhaustive()
+    }
+}
+
+/// What follows an effect is not cancelled with it: a settlement is never given up half-way.
+static NEVER_CANCELLED: CancelToken = CancelToken::new();
+
+impl<'a> Engine<'a> {
+    /// Returns the context of an operation that the caller may cancel.
+    pub(crate) fn cx(&self) -> OpCx<'a> {
+        self.cx_within(u64::MAX)
+    }
+
+    /// Returns the same for a copy of at most `budget_bytes`.
+    pub(crate) fn cx_within(&self, budget_bytes: u64) -> OpCx<'a> {
+        OpCx { cancel: self.cancel, deadline: None, budget_bytes, clock: self.clock }
+    }
+
+    /// Returns the context of an operation that settles what was done, also when the caller has cancelled.
+    pub(crate) fn settling(&self) -> OpCx<'a> {
+        OpCx { cancel: &NEVER_CANCELLED, ..self.cx() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn mint_intent(&self) -> IntentId {
+        IntentId::mint(self.entropy)
+    }
+
+    pub(crate) fn store_failure(&self, error: &StoreError) -> Failure {
+        failure::of_store(error, self.program)
+    }
+
+    pub(crate) fn provider_failure(&self, error: ProviderError) -> Failure {
+        failure::of_provider(error, self.program)
+    }
+
+    /// Returns the store, and opens it if this is the first use.
+    pub(crate) fn open(&self) -> Result<&'a dyn Store, Failure> {
+        self.store.open().map_err(|error| self.store_failure(&error))
+    }
+
+    pub(crate) fn append(&self, batch: &Batch) -> Result<(), Failure> {
+        let receipts = self.open()?.append(batch.entries());
+        receipts.map(drop).map_err(|error| self.store_failure(&error))
+    }
+
+    /// Finds a workspace of this provider that is not gone.
+    pub(crate) fn living(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Failure> {
+        let record = self.known(id)?;
+        if record.state == WorkspaceState::Destroyed {
+            return Err(Failure::user(
+                "workspace_destroyed",
+                format!("workspace {id} was destroyed at {}", record.updated_at),
+                format!(
+                    "{} inspect {id} shows its record; {0} create makes a new one",
+                    self.program
+                ),
+            ));
+        }
+        Ok(record)
+    }
+
+    /// Finds a workspace of this provider, also a destroyed one.
+    pub(crate) fn known(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Failure> {
+        let found = self.open()?.workspace(id).map_err(|error| self.store_failure(&error))?;
+        let record = found.ok_or_else(|| self.unknown(id.as_str()))?;
+        if record.provider != self.provider.name() {
+            let held_by = record.provider.name();
+            return Err(Failure::user(
+                "other_provider",
+                format!(
+                    "workspace {id} is held by {held_by}, not by {}",
+                    self.provider.name().name()
+                ),
+                format!("pass --provider {held_by}"),
+            ));
+        }
+        Ok(record)
+    }
+
+    pub(crate) fn unknown(&self, handle: &str) -> Failure {
+        Failure::user(
+            "unknown_workspace",
+            format!("there is no workspace or job {}", crate::text::printable(handle.as_bytes())),
+            format!("{} list shows the workspaces there are", self.program),
+        )
+    }
+
+    /// Takes the whole workspace for a verb that changes it, or refuses at once and names who has it.
+    pub(crate) fn take_all(&self, record: &WorkspaceRecord) -> Result<Box<dyn Hold>, Failure> {
+        let slots = Slots::All(record.policy.policy.budget.concurrency);
+        let held = self.provider.hold(&record.id, slots).map_err(|e| self.provider_failure(e))?;
+        match held {
+            Some(hold) => Ok(hold),
+            None => Err(self.busy(record)?),
+        }
+    }
+
+    /// Returns the refusal of a verb that found the workspace held.
+    pub(crate) fn busy(&self, record: &WorkspaceRecord) -> Result<Failure, Failure> {
+        let (id, holder) = (&record.id, self.holder(record)?);
+        Ok(Failure::user(
+            "workspace_busy",
+            format!("workspace {id} is held by {holder}"),
+            format!("wait for it, or end its job with {} stop --apply {id}", self.program),
+        )
+        .retryable())
+    }
+
+    /// Says who holds a workspace, as well as the journal tells.
+    pub(crate) fn holder(&self, record: &WorkspaceRecord) -> Result<String, Failure> {
+        let intents = self.intents(&record.id)?;
+        let running = intents.iter().find(|intent| intent.kind == IntentKind::Run);
+        Ok(match running.or_else(|| intents.first()) {
+            Some(OpenIntent { job: Some(job), .. }) => format!("job {job}"),
+            Some(intent) => format!("a {} of another process", intent.kind.name()),
+            None => "another process".into(),
+        })
+    }
+
+    pub(crate) fn intents(&self, id: &WorkspaceId) -> Result<Vec<OpenIntent>, Failure> {
+        self.open()?.open_intents(Some(id)).map_err(|error| self.store_failure(&error))
+    }
+}

@@ -1,0 +1,211 @@
+//! `inspect`: what is true of a workspace or a job now.
+//!
+//! It settles what dead callers left and looks whether the provider still holds the workspace; a lost one reads
+//! `failed` from then on. With no bound it returns every section whole, which is what the markers of a cut package ask
+//! for.
+use crate::engine::Engine;
+use crate::job::Story;
+use crate::journal::Batch;
+use crate::logs::Named;
+use crate::pack::{check_bound, exported, input_line, pending};
+use crate::reconcile::Held;
+use crate::requests::{InspectRequest, Report};
+use bailiwick_contract::artifact::ArtifactRecord;
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::input::InputRecord;
+use bailiwick_contract::job::Usage;
+use bailiwick_contract::package::ResultPackage;
+use bailiwick_contract::provider::{Inspection, Slots};
+use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
+use bailiwick_contract::state::WorkspaceState;
+use bailiwick_contract::time::Timestamp;
+
+impl Engine<'_> {
+    /// Reports a workspace, or a job, as it is now.
+    ///
+    /// # Errors
+    /// [`Failure`] for an unknown handle, or where the store or the provider cannot be read.
+    pub fn inspect(&self, request: &InspectRequest) -> Result<Report, Failure> {
+        check_bound(request.bound)?;
+        let begun = self.now();
+        match self.named(&request.handle)? {
+            Named::Workspace(record) => {
+                let package = self.inspect_workspace(&record, begun)?;
+                Ok(self.report(package, request.bound, None))
+            }
+            Named::Job(record, job) => {
+                let package = self.inspect_job(&record, &job)?;
+                let report = self.report(package, request.bound, Some(&job.id));
+                // The package is the job's; that it could be shown is this verb's own outcome.
+                Ok(Report { exit: bailiwick_contract::error::ExitCode::Success, ..report })
+            }
+        }
+    }
+
+    fn inspect_workspace(
+        &self,
+        record: &WorkspaceRecord,
+        begun: Timestamp,
+    ) -> Result<ResultPackage, Failure> {
+        let notes = self.reconcile(record, Held::Nothing)?;
+        let record = self.known(&record.id)?;
+        let seen = self.provider.inspect(&record.id, &self.cx());
+        let seen = seen.map_err(|error| self.provider_failure(error))?;
+        let (record, lost) = self.note_loss(record, &seen)?;
+        let store = self.open()?;
+        let failed = |error| self.store_failure(&error);
+        let jobs = store.jobs(&record.id).map_err(failed)?;
+        let inputs = store.inputs(&record.id).map_err(failed)?;
+        let artifacts = self.artifacts(&record)?;
+        let mut package = self.draft(&record, begun);
+        package.outcome_summary = format!(
+            "workspace {} is {} on {}, with {} job(s) on record",
+            record.id,
+            record.state,
+            record.provider.name(),
+            jobs.len()
+        );
+        package.key_findings = self.workspace_findings(&record, &seen, &jobs, &inputs);
+        package.artifacts = exported(&artifacts);
+        package.provenance.inputs = inputs.iter().map(input_line).collect();
+        package.resource_usage = crate::job::usage(&sum(&jobs, &seen), output_of(&jobs));
+        self.add_last_job(&mut package, &jobs);
+        package.warnings.extend(lost);
+        package.attention = notes;
+        package.attention.extend(self.pending_lines(&record, &artifacts));
+        Ok(package)
+    }
+
+    /// Moves a workspace that its provider lost to `failed`; returns the line that says so.
+    fn note_loss(
+        &self,
+        mut record: WorkspaceRecord,
+        seen: &Inspection,
+    ) -> Result<(WorkspaceRecord, Option<String>), Failure> {
+        let expected = matches!(record.state, WorkspaceState::Ready | WorkspaceState::Completed);
+        if seen.present || !expected {
+            return Ok((record, None));
+        }
+        let slots = Slots::All(record.policy.policy.budget.concurrency);
+        let hold = self.provider.hold(&record.id, slots).map_err(|e| self.provider_failure(e))?;
+        // A verb that is at work there, such as a destroy, knows better.
+        if hold.is_some() {
+            let now = self.known(&record.id)?;
+            let mut batch = Batch::new(&record.id, now.state, self.now());
+            if now.state == WorkspaceState::Ready {
+                self.append(batch.step(WorkspaceState::Failed))?;
+            }
+            record.state = batch.state();
+        }
+        let line = format!(
+            "the provider no longer holds workspace {}: its files are gone, and its records are kept",
+            record.id
+        );
+        let is_gone = record.state == WorkspaceState::Destroyed;
+        Ok((record, (!is_gone).then_some(line)))
+    }
+
+    fn workspace_findings(
+        &self,
+        record: &WorkspaceRecord,
+        seen: &Inspection,
+        jobs: &[JobRecord],
+        inputs: &[InputRecord],
+    ) -> Vec<String> {
+        let mut found = vec![
+            format!("lifecycle state: {}", record.state),
+            format!("network: {}", record.policy.policy.network),
+            format!("storage: {} bytes in {} entries", seen.storage_bytes, seen.inodes),
+            format!("{} job(s) recorded", jobs.len()),
+        ];
+        if !inputs.is_empty() {
+            let bytes: u64 = inputs.iter().map(|input| input.size_bytes).sum();
+            found.push(format!("{} input file(s) recorded, {bytes} bytes in all", inputs.len()));
+        }
+        for job in jobs.iter().filter(|job| job.outcome.is_none()) {
+            found.extend(self.running_findings(job));
+        }
+        if let Some((job, outcome)) = jobs.last().and_then(|job| Some((job, job.outcome.as_ref()?)))
+        {
+            let exit = outcome.exit_status.map_or_else(|| "none".into(), |code| code.to_string());
+            found
+                .push(format!("last job: {} reads {}, exit status {exit}", job.id, outcome.status));
+        }
+        found.push(format!("environment digest: {}", record.image_digest));
+        found
+    }
+
+    /// Adds the output and the typed facts of the last job that ended.
+    fn add_last_job(&self, package: &mut ResultPackage, jobs: &[JobRecord]) {
+        let last = jobs.iter().rev().find_map(|job| Some((job, job.outcome.as_ref()?)));
+        let Some((job, outcome)) = last else { return };
+        crate::job::fill_facts(package, outcome);
+        self.add_excerpt(package, job, outcome);
+        if let Some(evidence) = package.evidence.last_mut() {
+            evidence.label = format!("captured output of job {}", job.id);
+        }
+    }
+
+    fn pending_lines(&self, record: &WorkspaceRecord, artifacts: &[ArtifactRecord]) -> Vec<String> {
+        if record.state == WorkspaceState::Destroyed {
+            return Vec::new();
+        }
+        pending(artifacts).into_iter().map(|artifact| self.pending_line(record, artifact)).collect()
+    }
+
+    /// Returns a job's package: as it was stored where a bound had cut it, else made again from the record.
+    fn inspect_job(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobRecord,
+    ) -> Result<ResultPackage, Failure> {
+        if let Some(whole) = &job.package {
+            return serde_json::from_str(whole).map_err(|error| {
+                Failure::environment(
+                    "store_damaged",
+                    format!("the stored package of job {} cannot be read: {error}", job.id),
+                    format!("{} logs {} still shows its output", self.program, job.id),
+                )
+            });
+        }
+        let Some(outcome) = &job.outcome else { return Ok(self.running_package(record, job)) };
+        let mut package = self.job_package(&Story { record, job, outcome, inputs: &[] });
+        let artifacts = self.artifacts(record)?;
+        let own: Vec<ArtifactRecord> =
+            artifacts.into_iter().filter(|artifact| artifact.job == job.id).collect();
+        package.artifacts = exported(&own);
+        package.attention.extend(self.pending_lines(record, &own));
+        Ok(package)
+    }
+
+    fn running_package(&self, record: &WorkspaceRecord, job: &JobRecord) -> ResultPackage {
+        let mut package = self.draft(record, job.started_at);
+        package.outcome_summary = format!("job {} is running in workspace {}", job.id, record.id);
+        package.key_findings = self.running_findings(job);
+        package.provenance.job_id = job.id.as_str().into();
+        package.provenance.started_at = job.started_at.to_iso();
+        package.provenance.inputs =
+            job.argv.iter().map(|argument| argument.to_text().into_owned()).collect();
+        package.facts.job_status = Some("running".into());
+        package.resource_usage.wall_time_seconds = self.seconds_of(job);
+        package
+    }
+}
+
+/// Adds up what the jobs used; memory is the largest.
+fn sum(jobs: &[JobRecord], seen: &Inspection) -> Usage {
+    let mut total = Usage { storage_bytes: seen.storage_bytes, ..Usage::default() };
+    for usage in jobs.iter().filter_map(|job| Some(&job.outcome.as_ref()?.usage)) {
+        total.wall_time_us += usage.wall_time_us;
+        total.cpu_us += usage.cpu_us;
+        if usage.memory_bytes_max >= total.memory_bytes_max {
+            total.memory_bytes_max = usage.memory_bytes_max;
+            total.memory_basis = usage.memory_basis;
+        }
+    }
+    total
+}
+
+fn output_of(jobs: &[JobRecord]) -> u64 {
+    jobs.iter().filter_map(|job| Some(job.outcome.as_ref()?.output.bytes)).sum()
+}

@@ -1,0 +1,275 @@
+//! What a package says about a job: its summary, findings, evidence and facts.
+//!
+//! Everything comes from the record and the outcome, so that a package can be built again from what is stored. Values
+//! of forwarded variables are in neither.
+use crate::engine::Engine;
+use crate::pack::{input_findings, input_line, mechanism};
+use crate::render::{EXCERPT_BYTES_MAX, excerpt_of};
+use crate::text::{command, printable};
+use bailiwick_contract::enforcement::{Label, LimitValue};
+use bailiwick_contract::input::InputRecord;
+use bailiwick_contract::job::{JobOutcome, JobStatus, Reason, Usage};
+use bailiwick_contract::package::{Evidence, EvidenceKind, ResourceUsage, ResultPackage, Status};
+use bailiwick_contract::policy::Limit;
+use bailiwick_contract::provider::OutputPart;
+use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
+
+/// A job with all that a package says about it.
+pub(crate) struct Story<'a> {
+    /// The workspace, in the state that the package reports.
+    pub record: &'a WorkspaceRecord,
+    /// The job.
+    pub job: &'a JobRecord,
+    /// What came of it.
+    pub outcome: &'a JobOutcome,
+    /// The files that were copied in for it.
+    pub inputs: &'a [InputRecord],
+}
+
+impl Engine<'_> {
+    /// Returns the package of a job that is over.
+    pub(crate) fn job_package(&self, story: &Story<'_>) -> ResultPackage {
+        let Story { record, job, outcome, inputs } = story;
+        let mut package = self.draft(record, job.started_at);
+        package.outcome_summary = summary(story);
+        package.status = status_of(outcome.status);
+        package.key_findings = findings(story);
+        package.key_findings.extend(input_findings(inputs));
+        package.warnings.extend(warnings(job, outcome));
+        package.resource_usage = usage(&outcome.usage, outcome.output.bytes);
+        package.provenance.job_id = job.id.as_str().into();
+        package.provenance.started_at = outcome.started_at.to_iso();
+        package.provenance.finished_at = outcome.finished_at.to_iso();
+        package.provenance.inputs = provenance_inputs(job, inputs);
+        package.attention = hints(record, outcome);
+        fill_facts(&mut package, outcome);
+        self.add_excerpt(&mut package, job, outcome);
+        package
+    }
+
+    /// Adds the head and the tail of what the job printed; `logs` has all that was kept.
+    pub(crate) fn add_excerpt(
+        &self,
+        package: &mut ResultPackage,
+        job: &JobRecord,
+        outcome: &JobOutcome,
+    ) {
+        let half = (EXCERPT_BYTES_MAX / 2) as u64;
+        let part = OutputPart::HeadTail { head: half, tail: half };
+        match self.provider.output(&job.id, part, &self.settling()) {
+            Ok(bytes) => package.evidence.push(Evidence {
+                label: "captured output".into(),
+                kind: EvidenceKind::Excerpt,
+                source: job.id.as_str().into(),
+                truncated: bytes.omitted > 0 || outcome.output.kept < outcome.output.bytes,
+                excerpt: excerpt_of(bytes.head.as_bytes(), bytes.omitted, bytes.tail.as_bytes()),
+            }),
+            Err(error) => {
+                let why = crate::failure::told(&error);
+                package.warnings.push(format!("the captured output could not be read: {why}"));
+            }
+        }
+    }
+}
+
+/// Returns the status of a package about a job that ended so.
+pub(crate) const fn status_of(status: JobStatus) -> Status {
+    match status {
+        JobStatus::Success => Status::Success,
+        JobStatus::PartialSuccess => Status::PartialSuccess,
+        JobStatus::Failure => Status::Failure,
+        JobStatus::Cancelled => Status::Cancelled,
+        JobStatus::Timeout => Status::Timeout,
+        JobStatus::InfrastructureFailure => Status::InfrastructureFailure,
+        JobStatus::ResourceExhausted => Status::ResourceExhausted,
+    }
+}
+
+/// Returns a job's command as one short line.
+pub(crate) fn command_of(job: &JobRecord) -> String {
+    command(job.argv.iter().map(|argument| argument.as_bytes()))
+}
+
+fn summary(story: &Story<'_>) -> String {
+    let Story { record, job, outcome, inputs } = story;
+    let (line, status) = (command_of(job), outcome.status);
+    let mut text =
+        format!("job {} ran {line} in workspace {} and reported {status}", job.id, record.id);
+    if !inputs.is_empty() {
+        let bytes: u64 = inputs.iter().map(|input| input.size_bytes).sum();
+        text += &format!("; {} file(s) of {bytes} bytes in all were copied in first", inputs.len());
+    }
+    if !job.env_names.is_empty() {
+        text += &format!("; env: [{}]", job.env_names.join(", "));
+    }
+    text
+}
+
+fn findings(story: &Story<'_>) -> Vec<String> {
+    let Story { record, job, outcome, .. } = story;
+    let mut found = ending(record, job, outcome);
+    if let Some(detail) = &outcome.detail {
+        found.push(printable(detail.as_bytes()));
+    }
+    found.extend(outcome.quota_events.iter().map(|event| {
+        let (limit, count) = (event.limit, event.count);
+        format!("the {limit} limit was met {count} time(s): {}", printable(event.detail.as_bytes()))
+    }));
+    if !job.env_names.is_empty() {
+        found.push(format!(
+            "{} variable(s) were handed over by name: {}; no value is recorded",
+            job.env_names.len(),
+            job.env_names.join(", ")
+        ));
+    }
+    found
+}
+
+fn ending(record: &WorkspaceRecord, job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
+    let Some(reason) = &outcome.reason else { return own_ending(outcome) };
+    let status = outcome.exit_status.unwrap_or_default();
+    let argv0 = command(job.argv.iter().take(1).map(|argument| argument.as_bytes()));
+    let profile = &record.profile;
+    let cause = match reason {
+        Reason::Memory => killed_over(record, Limit::Memory, "memory limit"),
+        Reason::Storage => killed_over(record, Limit::Storage, "storage limit"),
+        Reason::Inodes => {
+            let inodes = record.policy.policy.budget.inodes();
+            let by = mechanism(record, Limit::Storage);
+            format!(
+                "the job was killed over its {inodes} inodes ({by}); --storage-bytes raises them"
+            )
+        }
+        Reason::WallClock => killed_over(record, Limit::WallClock, "wall clock"),
+        Reason::Stopped => "the job was stopped on request".into(),
+        Reason::CommandNotFound => {
+            format!("the {profile} profile has no command '{argv0}' (exit status {status})")
+        }
+        Reason::CommandNotExecutable => {
+            format!("the {profile} profile cannot execute '{argv0}' (exit status {status})")
+        }
+        Reason::SupervisorLost => {
+            "the job's supervisor was lost; what the job did until then is not known".into()
+        }
+        Reason::SetupFailed => "the sandbox could not be set up; the command did not run".into(),
+        Reason::NeverStarted => {
+            "the caller was killed before the job was let go; the command did not run".into()
+        }
+    };
+    core::iter::once(cause).chain(exit_line(outcome)).collect()
+}
+
+fn killed_over(record: &WorkspaceRecord, limit: Limit, what: &str) -> String {
+    let (value, by, flag) = (limit_text(record, limit), mechanism(record, limit), limit.flag());
+    format!("the job was killed over its {what} of {value} ({by}); {flag} raises it")
+}
+
+/// Returns what the exit status of a job that did not end by itself means, where the cause does not say it.
+fn exit_line(outcome: &JobOutcome) -> Option<String> {
+    match outcome.exit_status {
+        None => Some("there is no exit status: the command did not end by itself".into()),
+        Some(code) if outcome.status == JobStatus::ResourceExhausted => {
+            Some(format!("exit status {code} reports that kill"))
+        }
+        Some(_) => None,
+    }
+}
+
+fn own_ending(outcome: &JobOutcome) -> Vec<String> {
+    match (outcome.exit_status, outcome.signal) {
+        (Some(code), Some(signal)) => {
+            vec![format!("signal {signal} ended the command (exit status {code})")]
+        }
+        (Some(code), None) => vec![format!("the command completed with exit status {code}")],
+        (None, _) => vec!["the job has no exit status".into()],
+    }
+}
+
+/// Returns a limit with its unit.
+fn limit_text(record: &WorkspaceRecord, limit: Limit) -> String {
+    let unit = match limit {
+        Limit::Memory | Limit::Storage | Limit::OutputBytes => " bytes",
+        Limit::WallClock => " s",
+        _ => "",
+    };
+    match record.policy.facts(limit).value {
+        LimitValue::Whole(number) => format!("{number}{unit}"),
+        LimitValue::Number(number) => format!("{number}{unit}"),
+        LimitValue::Text(text) => text,
+        LimitValue::Paths(paths) => paths.join(", "),
+    }
+}
+
+fn warnings(job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (kept, bytes) = (outcome.output.kept, outcome.output.bytes);
+    if kept < bytes {
+        lines.push(format!(
+            "the output budget kept {kept} of {bytes} bytes: the first half and the last; --output-bytes raises it"
+        ));
+    }
+    if !job.env_names.is_empty() {
+        lines.push(
+            "values of forwarded variables are not recorded, but output is kept as it is: a job that prints one leaves it there"
+                .into(),
+        );
+    }
+    lines
+}
+
+/// Returns what to do about a limit that ended the job or that it ran into.
+fn hints(record: &WorkspaceRecord, outcome: &JobOutcome) -> Vec<String> {
+    let over = match outcome.reason {
+        Some(Reason::Memory) => Some(Limit::Memory),
+        Some(Reason::Storage | Reason::Inodes) => Some(Limit::Storage),
+        Some(Reason::WallClock) => Some(Limit::WallClock),
+        _ => None,
+    };
+    let hint = over.map(|limit| {
+        let value = limit_text(record, limit);
+        format!("a new workspace with {} above {value} would give the job more room", limit.flag())
+    });
+    hint.into_iter().collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of a job stay far below 2^53")]
+pub(crate) fn usage(usage: &Usage, output_bytes: u64) -> ResourceUsage {
+    ResourceUsage {
+        wall_time_seconds: usage.wall_time_us as f64 / 1e6,
+        cpu_seconds: usage.cpu_us as f64 / 1e6,
+        max_memory_bytes: usage.memory_bytes_max,
+        max_memory_basis: usage.memory_basis.name().into(),
+        storage_bytes: usage.storage_bytes,
+        output_bytes,
+    }
+}
+
+fn provenance_inputs(job: &JobRecord, inputs: &[InputRecord]) -> Vec<String> {
+    let argv = job.argv.iter().map(|argument| argument.to_text().into_owned());
+    let env = job
+        .env_names
+        .iter()
+        .map(|name| format!("env {name} (the name only; no value is recorded)"));
+    let files =
+        job.env_files.iter().map(|file| format!("env-file {} (names only)", file.to_text()));
+    argv.chain(inputs.iter().map(input_line)).chain(env).chain(files).collect()
+}
+
+pub(crate) fn fill_facts(package: &mut ResultPackage, outcome: &JobOutcome) {
+    let facts = &mut package.facts;
+    facts.exit_status = outcome.exit_status;
+    facts.signal = outcome.signal;
+    facts.job_status = Some(outcome.status.name().into());
+    facts.reason = outcome.reason.as_ref().map(|reason| reason.name().into());
+    facts.duration_ms = outcome.usage.wall_time_us / 1_000;
+    facts.output = Some(outcome.output.clone());
+    facts.quota_events.clone_from(&outcome.quota_events);
+    for (limit, held) in &mut facts.policy.0 {
+        let overshoot = match limit {
+            Limit::Memory => outcome.usage.memory_overshoot_bytes,
+            Limit::Storage => outcome.usage.storage_overshoot_bytes,
+            _ => continue,
+        };
+        held.overshoot = (held.label == Label::Measured).then_some(overshoot);
+    }
+}

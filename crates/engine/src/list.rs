@@ -1,0 +1,98 @@
+//! `list`: which workspaces there are.
+//!
+//! Rows, not a package: a listing has no outcome to report. It reads the store and settles what dead callers left.
+use crate::engine::Engine;
+use crate::pack::pending;
+use crate::reconcile::Held;
+use crate::requests::ListRequest;
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::record::WorkspaceRecord;
+use bailiwick_contract::store::WorkspaceFilter;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// The answer of `list`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// The workspaces, newest first.
+    pub workspaces: Vec<Row>,
+    /// How many match in all, also beyond the limit.
+    pub total: u64,
+    /// What an earlier, killed verb left and this one settled or could not settle.
+    pub attention: Vec<String>,
+}
+
+/// One workspace of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Its id.
+    pub workspace_id: String,
+    /// Its state.
+    pub state: String,
+    /// Its provider.
+    pub provider: String,
+    /// Its profile.
+    pub profile: String,
+    /// When it was asked for.
+    pub created_at: String,
+    /// Seconds since then.
+    pub age_seconds: u64,
+    /// How many jobs it has had.
+    pub jobs: u64,
+    /// Bytes on its disk as its last job left it; null before there was one. `inspect` measures it anew.
+    pub storage_bytes: Option<u64>,
+    /// Declared artifacts that were neither exported nor given up.
+    pub artifacts_pending: u64,
+}
+
+impl Engine<'_> {
+    /// Lists workspaces, newest first.
+    ///
+    /// # Errors
+    /// [`Failure`] where the store cannot be read.
+    pub fn list(&self, request: &ListRequest) -> Result<Listing, Failure> {
+        let attention = self.reconcile_all()?;
+        let store = self.open()?;
+        let filter = WorkspaceFilter { states: request.states.clone(), limit: request.limit };
+        let (records, total) =
+            store.workspaces(&filter).map_err(|error| self.store_failure(&error))?;
+        let rows: Result<Vec<Row>, Failure> =
+            records.iter().map(|record| self.row(record)).collect();
+        Ok(Listing { workspaces: rows?, total, attention })
+    }
+
+    /// Settles what dead callers left, in every workspace that has an open intent.
+    fn reconcile_all(&self) -> Result<Vec<String>, Failure> {
+        let intents = self.open()?.open_intents(None).map_err(|e| self.store_failure(&e))?;
+        let workspaces: BTreeSet<WorkspaceId> =
+            intents.into_iter().map(|intent| intent.workspace).collect();
+        let mut notes = Vec::new();
+        for id in workspaces {
+            // One workspace that cannot be settled, or is another provider's, does not hide the others.
+            match self.known(&id).and_then(|record| self.reconcile(&record, Held::Nothing)) {
+                Ok(settled) => notes.extend(settled),
+                Err(failure) => notes.push(format!("workspace {id} is not settled: {failure}")),
+            }
+        }
+        Ok(notes)
+    }
+
+    fn row(&self, record: &WorkspaceRecord) -> Result<Row, Failure> {
+        let store = self.open()?;
+        let jobs = store.jobs(&record.id).map_err(|error| self.store_failure(&error))?;
+        let artifacts = self.artifacts(record)?;
+        let last = jobs.iter().rev().find_map(|job| job.outcome.as_ref());
+        Ok(Row {
+            workspace_id: record.id.as_str().into(),
+            state: record.state.name().into(),
+            provider: record.provider.name().into(),
+            profile: record.profile.clone(),
+            created_at: record.created_at.to_iso(),
+            age_seconds: self.now().millis_since(record.created_at) / 1_000,
+            jobs: jobs.len() as u64,
+            storage_bytes: last.map(|outcome| outcome.usage.storage_bytes),
+            artifacts_pending: pending(&artifacts).len() as u64,
+        })
+    }
+}

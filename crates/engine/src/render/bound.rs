@@ -1,0 +1,469 @@
+//! Cuts a result package so that both of its renderings stay within a bound.
+//!
+//! `status`, the ids, the exit status, the signal and the policy are never cut, and `attention` goes before all prose.
+//! Nothing is clipped after rendering: the package itself is cut, so both forms say the same. The markers are the
+//! seed's; that the tail is kept too, and that each command returns what was cut, is ours.
+//!
+//! # The levels
+//! One number says how much is cut; [`bounded`] takes the largest that fits. From [`FULL`] on it is a budget for one
+//! text, of which a list gets a few and an excerpt [`EXCERPT_SHARES`], and each marker names its command. From
+//! [`COMPACT`] on it is the same for bounds near the floor: the markers are short, and one command at the end of the
+//! summary stands for the whole package. Below are three rungs without lists and without long texts.
+//!
+//! # Why level 0 fits in [`FLOOR`]
+//! At [`LEAST`] the JSON form consists of 1 112 bytes of keys and punctuation; two ids, 128; the summary's marker with
+//! a third, 113; the status, 21; two durations of 24, four counts of 20 and two statuses of 11 digits, 150; the
+//! attention's marker, 38; nine limits, each with a label of 8 and a mechanism of 18, 234; and their values: a word of
+//! 16, a marker of 38 and seven numbers of 24, 222. That is 2 018, and a newline, and a few digits more in a marker for
+//! millions of lines. Markdown has no quotes and says each limit on a shorter line. The test
+//! `the_floor_holds_for_the_worst_package` counts it.
+use super::cut::{Marker, Shape, cost, cut_text, list_marker, prefix, within};
+use super::{Sections, json, markdown};
+use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
+use bailiwick_contract::id::ID_BYTES_MAX;
+use bailiwick_contract::job::QuotaEvent;
+use bailiwick_contract::package::{
+    Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
+};
+use bailiwick_contract::policy::Limit;
+
+/// The smallest bound: what the facts about nine limits and two long ids need at the worst (module docs).
+pub const FLOOR: usize = 2_048;
+
+/// The most lines of `attention`; of more, the last line counts the rest.
+pub const ATTENTION_LINES_MAX: usize = 16;
+
+/// The most rendered bytes of one line of `attention`.
+pub const ATTENTION_LINE_BYTES_MAX: usize = 160;
+
+/// No prose but the command; only each limit's value, label and mechanism are left of the policy.
+const LEAST: usize = 0;
+/// The facts about the output and the correlation id are gone too.
+const BARE: usize = 1;
+/// No lists, no text of more than 40 bytes.
+const FACTS: usize = 2;
+/// From here on lists and texts have a budget.
+const COMPACT: usize = 3;
+/// From here on each marker has its own command: the longest such marker is 185 bytes.
+const FULL: usize = COMPACT + 192;
+
+/// The longest kind of network, and some room for new ones.
+const WORD: usize = 16;
+
+/// How many budgets of a text the excerpts get together.
+const EXCERPT_SHARES: usize = 16;
+/// How many budgets of a text a list gets.
+const LIST_SHARES: usize = 4;
+
+/// The words of the commands that return what was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retrieval {
+    /// What `inspect` is asked for: the job for a job's package, else the workspace.
+    pub handle: String,
+    /// What `logs` is asked for where a piece of evidence names no source.
+    pub job: Option<String>,
+}
+
+impl Retrieval {
+    fn whole(&self) -> String {
+        format!("bailiwick inspect {} --full", id_word(&self.handle))
+    }
+
+    fn section(&self, section: &str) -> String {
+        format!("{} --section {section}", self.whole())
+    }
+
+    fn excerpt(&self, evidence: &Evidence) -> String {
+        let source = Some(evidence.source.as_str()).filter(|source| !source.is_empty());
+        match source.or(self.job.as_deref()) {
+            Some(job) => format!("bailiwick logs {}", id_word(job)),
+            None => self.section("evidence"),
+        }
+    }
+}
+
+/// Returns what of `text` can stand in an id, so that a command stays one line of plain words.
+fn id_word(text: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    text.chars().filter(plain).take(ID_BYTES_MAX).collect()
+}
+
+/// A package within its bound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounded {
+    /// The package.
+    pub package: ResultPackage,
+    /// Whether anything was cut.
+    pub cut: bool,
+}
+
+/// Cuts `package` so that each rendering, with its newline, has at most `max_bytes` bytes.
+///
+/// A bound below [`FLOOR`] is taken as [`FLOOR`]; refusing it is the business of whoever read the flag. The number of
+/// limits is that of [`Limit::ALL`]. A package that fits stays as it is, so this is idempotent.
+#[must_use]
+pub fn bounded(
+    mut package: ResultPackage,
+    max_bytes: usize,
+    retrieval: &Retrieval,
+    sections: Sections,
+) -> Bounded {
+    let max_bytes = max_bytes.max(FLOOR);
+    let clipped = clip_ids(&mut package);
+    let attention = tame_attention(&mut package.attention, retrieval);
+    if fits(&package, max_bytes, sections) {
+        return Bounded { package, cut: clipped || attention.is_some() };
+    }
+    package.attention = attention.unwrap_or(package.attention);
+    let at = |level, lines| Cutter { package: &package, retrieval, level, lines }.package();
+    let lines = largest(ATTENTION_LINES_MAX, |lines| fits(&at(FACTS, lines), max_bytes, sections));
+    let level = largest(FULL + max_bytes, |level| fits(&at(level, lines), max_bytes, sections));
+    Bounded { package: at(level, lines), cut: true }
+}
+
+fn fits(package: &ResultPackage, max_bytes: usize, sections: Sections) -> bool {
+    json(package, sections).len() < max_bytes && markdown(package, sections).len() < max_bytes
+}
+
+/// Returns a number up to `most` that `fits`, the largest where fitting is monotonic; 0 needs no proof.
+fn largest(most: usize, fits: impl Fn(usize) -> bool) -> usize {
+    let (mut good, mut bad) = (0, most + 1);
+    while bad - good > 1 {
+        let middle = good.midpoint(bad);
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    good
+}
+
+/// An id never is longer than 64 bytes; one that is has come from a broken store.
+fn clip_ids(package: &mut ResultPackage) -> bool {
+    let Provenance { workspace_id, job_id, trace_id, .. } = &mut package.provenance;
+    let sources = package.evidence.iter_mut().map(|evidence| &mut evidence.source);
+    let mut clipped = false;
+    for id in [workspace_id, job_id, trace_id].into_iter().chain(sources) {
+        let end = prefix(id, Shape::Line, ID_BYTES_MAX).len();
+        clipped |= end < id.len();
+        id.truncate(end);
+    }
+    clipped
+}
+
+/// Puts lines within their limits and returns the original where that changed them.
+fn tame_attention(lines: &mut Vec<String>, retrieval: &Retrieval) -> Option<Vec<String>> {
+    let short = |line: &String| within(line, Shape::Line, ATTENTION_LINE_BYTES_MAX);
+    if lines.len() <= ATTENTION_LINES_MAX && lines.iter().all(short) {
+        return None;
+    }
+    let tame = attention(lines, ATTENTION_LINES_MAX, retrieval);
+    Some(std::mem::replace(lines, tame))
+}
+
+fn attention(lines: &[String], most: usize, retrieval: &Retrieval) -> Vec<String> {
+    if lines.len() <= most {
+        return lines.iter().map(|line| attention_line(line)).collect();
+    }
+    if most == 0 {
+        return vec![list_marker(0, lines.len(), None)];
+    }
+    let mut kept: Vec<String> = lines[..most - 1].iter().map(|line| attention_line(line)).collect();
+    let marker = |command: &str| list_marker(most - 1, lines.len(), Some(command));
+    let last = marker(&retrieval.section("attention"));
+    let short = within(&last, Shape::Line, ATTENTION_LINE_BYTES_MAX);
+    kept.push(if short { last } else { marker(&retrieval.whole()) });
+    kept
+}
+
+fn attention_line(line: &str) -> String {
+    let marker = Marker { total: size(line), command: None };
+    let cut = cut_text(line, Shape::Line, ATTENTION_LINE_BYTES_MAX, &marker);
+    cut.unwrap_or_else(|| line.into())
+}
+
+fn size(text: &str) -> u64 {
+    u64::try_from(text.len()).expect("usize fits into u64 on every supported host")
+}
+
+/// Makes a package of one level out of the full one.
+struct Cutter<'a> {
+    package: &'a ResultPackage,
+    retrieval: &'a Retrieval,
+    level: usize,
+    lines: usize,
+}
+
+impl Cutter<'_> {
+    fn package(&self) -> ResultPackage {
+        let full = self.package;
+        ResultPackage {
+            outcome_summary: self.summary(&full.outcome_summary),
+            status: full.status,
+            key_findings: self.list(&full.key_findings, "key_findings"),
+            evidence: self.list(&full.evidence, "evidence"),
+            artifacts: self.list(&full.artifacts, "artifacts"),
+            warnings: self.list(&full.warnings, "warnings"),
+            resource_usage: self.usage(&full.resource_usage),
+            provenance: self.provenance(&full.provenance),
+            attention: attention(&full.attention, self.lines, self.retrieval),
+            facts: self.facts(&full.facts),
+        }
+    }
+
+    const fn budget(&self) -> usize {
+        self.level.saturating_sub(COMPACT)
+    }
+
+    /// Below [`FULL`] the summary ends in the command for the whole package.
+    fn summary(&self, text: &str) -> String {
+        if self.level >= FULL {
+            return self.text(text, "outcome_summary");
+        }
+        let marker = format!("...[truncated -- full: `{}`]", self.retrieval.whole());
+        if self.level < COMPACT || text.is_empty() {
+            return marker;
+        }
+        format!("{} {marker}", self.text(text, "outcome_summary"))
+    }
+
+    fn text(&self, text: &str, section: &str) -> String {
+        let kept = match self.level {
+            LEAST => 0,
+            BARE => 24,
+            FACTS => 40,
+            _ => self.budget(),
+        };
+        if within(text, Shape::Line, kept) {
+            return text.into();
+        }
+        if self.level < COMPACT {
+            return String::new();
+        }
+        let command = self.retrieval.section(section);
+        self.cut(text, Shape::Line, kept, size(text), &command).unwrap_or_else(|| text.into())
+    }
+
+    fn cut(
+        &self,
+        text: &str,
+        shape: Shape,
+        budget: usize,
+        total: u64,
+        command: &str,
+    ) -> Option<String> {
+        let marker = Marker { total, command: self.command(command) };
+        cut_text(text, shape, budget, &marker)
+    }
+
+    fn command<'a>(&self, command: &'a str) -> Option<&'a str> {
+        (self.level >= FULL).then_some(command)
+    }
+
+    fn list<T: Item>(&self, items: &[T], section: &str) -> Vec<T> {
+        if self.level < COMPACT {
+            return Vec::new();
+        }
+        let mut left = T::budget(self.budget());
+        let mut kept = Vec::new();
+        for item in items {
+            let item = item.cut(self, section, items.len());
+            let Some(rest) = left.checked_sub(item.cost()) else { break };
+            left = rest;
+            kept.push(item);
+        }
+        if let Some(first_lost) = items.get(kept.len()) {
+            let command = self.retrieval.section(section);
+            let marker = list_marker(kept.len(), items.len(), self.command(&command));
+            kept.push(T::marker(marker, first_lost));
+        }
+        kept
+    }
+
+    fn usage(&self, usage: &ResourceUsage) -> ResourceUsage {
+        let max_memory_basis = self.text(&usage.max_memory_basis, "resource_usage");
+        ResourceUsage { max_memory_basis, ..usage.clone() }
+    }
+
+    fn provenance(&self, full: &Provenance) -> Provenance {
+        let text = |text: &str| self.text(text, "provenance");
+        Provenance {
+            workspace_id: full.workspace_id.clone(),
+            job_id: full.job_id.clone(),
+            profile: text(&full.profile),
+            image_digest: text(&full.image_digest),
+            started_at: text(&full.started_at),
+            finished_at: text(&full.finished_at),
+            policy_summary: text(&full.policy_summary),
+            inputs: self.list(&full.inputs, "provenance"),
+            // It is the workspace's id once more.
+            trace_id: if self.level <= BARE { String::new() } else { full.trace_id.clone() },
+        }
+    }
+
+    fn facts(&self, full: &Facts) -> Facts {
+        let word = |word: &Option<String>| {
+            let word = word.as_ref().map(|word| self.text(word, "facts"));
+            word.filter(|word| self.level > LEAST || !word.is_empty())
+        };
+        Facts {
+            exit_status: full.exit_status,
+            signal: full.signal,
+            state: word(&full.state),
+            job_status: word(&full.job_status),
+            reason: word(&full.reason),
+            provider: self.text(&full.provider, "facts"),
+            duration_ms: full.duration_ms,
+            policy: self.policy(&full.policy),
+            output: full.output.clone().filter(|_| self.level > BARE).map(|mut output| {
+                output.sha256 = prefix(&output.sha256, Shape::Line, 64).into();
+                output
+            }),
+            quota_events: self.list(&full.quota_events, "facts"),
+        }
+    }
+
+    fn policy(&self, full: &PolicyFacts) -> PolicyFacts {
+        let limits = full.0.iter().take(Limit::ALL.len());
+        PolicyFacts(limits.map(|(limit, facts)| (*limit, self.limit(facts))).collect())
+    }
+
+    fn limit(&self, full: &LimitFacts) -> LimitFacts {
+        let told = |number: Option<u64>| number.filter(|_| self.level > LEAST);
+        LimitFacts {
+            value: self.limit_value(&full.value),
+            label: full.label,
+            mechanism: full.mechanism,
+            overshoot: told(full.overshoot),
+            inodes: told(full.inodes),
+        }
+    }
+
+    fn limit_value(&self, full: &LimitValue) -> LimitValue {
+        match full {
+            // The kind of network is a word; what is longer has come from a broken store.
+            LimitValue::Text(text) => LimitValue::Text(prefix(text, Shape::Line, WORD).into()),
+            LimitValue::Paths(paths) if self.level >= COMPACT => {
+                LimitValue::Paths(self.list(paths, "facts"))
+            }
+            LimitValue::Paths(paths) if !paths.is_empty() => {
+                LimitValue::Paths(vec![list_marker(0, paths.len(), None)])
+            }
+            LimitValue::Whole(_) | LimitValue::Number(_) | LimitValue::Paths(_) => full.clone(),
+        }
+    }
+}
+
+/// Something that a package lists.
+trait Item: Sized {
+    /// Returns what a whole list may cost where one text may cost `text`.
+    fn budget(text: usize) -> usize;
+    /// Returns the item with each of its texts cut; it is one of `of`.
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, of: usize) -> Self;
+    /// Returns what the item costs.
+    fn cost(&self) -> usize;
+    /// Returns the item that says what is missing.
+    fn marker(text: String, first_lost: &Self) -> Self;
+}
+
+fn line_cost(texts: &[&str]) -> usize {
+    texts.iter().map(|text| cost(text, Shape::Line)).sum()
+}
+
+impl Item for String {
+    fn budget(text: usize) -> usize {
+        LIST_SHARES * text
+    }
+
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, _of: usize) -> Self {
+        cutter.text(self, section)
+    }
+
+    fn cost(&self) -> usize {
+        4 + line_cost(&[self])
+    }
+
+    fn marker(text: String, _: &Self) -> Self {
+        text
+    }
+}
+
+impl Item for Evidence {
+    fn budget(text: usize) -> usize {
+        224 + (EXCERPT_SHARES + LIST_SHARES) * text
+    }
+
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, of: usize) -> Self {
+        let budget = EXCERPT_SHARES * cutter.budget() / of.clamp(1, LIST_SHARES);
+        let total = size(&self.excerpt).max(cutter.produced(self));
+        let command = cutter.retrieval.excerpt(self);
+        let excerpt = cutter.cut(&self.excerpt, Shape::Excerpt, budget, total, &command);
+        Self {
+            label: cutter.text(&self.label, section),
+            kind: self.kind,
+            source: self.source.clone(),
+            truncated: self.truncated || excerpt.is_some(),
+            excerpt: excerpt.unwrap_or_else(|| self.excerpt.clone()),
+        }
+    }
+
+    fn cost(&self) -> usize {
+        let excerpt = cost(&self.excerpt, Shape::Excerpt);
+        130 + line_cost(&[&self.label, &self.source]) + excerpt
+    }
+
+    fn marker(text: String, _: &Self) -> Self {
+        let (kind, source) = (EvidenceKind::Excerpt, String::new());
+        Self { label: text, kind, source, truncated: true, excerpt: String::new() }
+    }
+}
+
+impl Cutter<'_> {
+    /// Returns how much output the job of `evidence` produced, which may be more than its excerpt was made of.
+    fn produced(&self, evidence: &Evidence) -> u64 {
+        let own = !evidence.source.is_empty() && evidence.source == self.package.provenance.job_id;
+        self.package.facts.output.as_ref().filter(|_| own).map_or(0, |output| output.bytes)
+    }
+}
+
+impl Item for Artifact {
+    fn budget(text: usize) -> usize {
+        120 + 2 * LIST_SHARES * text
+    }
+
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, _of: usize) -> Self {
+        Self {
+            name: cutter.text(&self.name, section),
+            purpose: cutter.text(&self.purpose, section),
+            media_type: cutter.text(&self.media_type, section),
+            digest: cutter.text(&self.digest, section),
+            size_bytes: self.size_bytes,
+            reference: cutter.text(&self.reference, section),
+        }
+    }
+
+    fn cost(&self) -> usize {
+        let Self { name, purpose, media_type, digest, size_bytes: _, reference } = self;
+        120 + line_cost(&[name, purpose, media_type, digest, reference])
+    }
+
+    fn marker(text: String, _: &Self) -> Self {
+        let [purpose, media_type, digest, reference] = [const { String::new() }; 4];
+        Self { name: text, purpose, media_type, digest, size_bytes: 0, reference }
+    }
+}
+
+impl Item for QuotaEvent {
+    fn budget(text: usize) -> usize {
+        70 + LIST_SHARES * text
+    }
+
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, _of: usize) -> Self {
+        Self { detail: cutter.text(&self.detail, section), ..self.clone() }
+    }
+
+    fn cost(&self) -> usize {
+        70 + line_cost(&[&self.detail])
+    }
+
+    fn marker(text: String, first_lost: &Self) -> Self {
+        Self { detail: text, ..first_lost.clone() }
+    }
+}

@@ -1,0 +1,32 @@
+//! Turns results and failures into text: one line of JSON, or Markdown.
+//!
+//! Everything here is pure, and nothing that a job, a path or a purpose says can pass for something of ours. It does
+//! not print, and it adds no trailing newline; that is the caller's. The shapes are those of the seed's result package.
+mod bound;
+mod cut;
+mod escape;
+mod excerpt;
+mod failure;
+mod json;
+mod markdown;
+#[cfg(test)]
+mod tests;
+
+pub use bound::{
+    ATTENTION_LINE_BYTES_MAX, ATTENTION_LINES_MAX, Bounded, FLOOR, Retrieval, bounded,
+};
+pub use escape::{escape_line, escape_markdown, fence};
+pub use excerpt::{EXCERPT_BYTES_MAX, excerpt_of};
+pub use failure::{failure_json, failure_text};
+pub use json::{json, json_line};
+pub use markdown::markdown;
+
+/// Which parts of a package are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sections {
+    /// The nine sections and `facts`.
+    #[default]
+    All,
+    /// The nine sections of the seed (`--package nine`).
+    Nine,
+}

@@ -1,0 +1,232 @@
+//! What each verb is asked for, and what it answers.
+//!
+//! The composition roots (the CLI, the Python module) build requests from flags or parameters; the engine decides
+//! everything else. Nothing here acts.
+use bailiwick_contract::artifact::ArtifactDeclaration;
+use bailiwick_contract::bytes::ByteString;
+use bailiwick_contract::enforcement::Strictness;
+use bailiwick_contract::error::ExitCode;
+use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::job::EnvVar;
+use bailiwick_contract::package::ResultPackage;
+use bailiwick_contract::policy::Policy;
+use bailiwick_contract::state::WorkspaceState;
+use core::fmt;
+use core::time::Duration;
+use std::path::PathBuf;
+
+/// The bound of a package that a caller who names none gets, in bytes (seed 000).
+pub const BOUND_BYTES_DEFAULT: usize = 8_192;
+
+/// The grace between asking a job to end and killing it, where the caller names none (DESIGN.md §5).
+pub const GRACE_DEFAULT: Duration = Duration::from_secs(2);
+
+/// How much a package may hold, in both renderings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// `--max-result-bytes`; below the floor the verb refuses before it does anything.
+    pub max_bytes: usize,
+    /// `--package nine`: without `facts`, which then take no room either.
+    pub nine: bool,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self { max_bytes: BOUND_BYTES_DEFAULT, nine: false }
+    }
+}
+
+/// A policy as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PolicyRequest {
+    /// What the workspace may do.
+    pub policy: Policy,
+    /// Which limits the caller named, and what it says about watched ones.
+    pub strictness: Strictness,
+}
+
+/// A host file or directory that is copied in before a job: `--input NAME=HOST_PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputRequest {
+    /// Where it goes; checked by the verb.
+    pub destination: ByteString,
+    /// Where it comes from, as it was given.
+    pub source: PathBuf,
+}
+
+/// Where a declared artifact goes: `--export NAME=PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportTarget {
+    /// The artifact's name.
+    pub name: ByteString,
+    /// The host path, as it was given.
+    pub destination: PathBuf,
+}
+
+/// The variables that a job is handed; [`crate::env`] parses them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobEnvironment {
+    /// Names and values; only the names are ever recorded.
+    pub vars: Vec<EnvVar>,
+    /// The files that some of them come from.
+    pub files: Vec<ByteString>,
+}
+
+/// Says something to the caller while a verb is still at work, such as who holds the workspace; one line, printable.
+pub type Notice<'a> = &'a dyn Fn(&str);
+
+/// `create`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CreateRequest {
+    /// `--workspace-id`; minted where it is absent.
+    pub workspace: Option<WorkspaceId>,
+    /// `--profile`; the provider's default where it is absent.
+    pub profile: Option<String>,
+    /// The policy flags.
+    pub policy: PolicyRequest,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// `put`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutRequest {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// The host file or directory.
+    pub source: PathBuf,
+    /// Where it goes, relative to the workspace.
+    pub destination: ByteString,
+    /// `--overwrite`.
+    pub overwrite: bool,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// What a job is, for `run` and `exec` alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobRequest {
+    /// `--job-id`; minted where it is absent.
+    pub job: Option<JobId>,
+    /// The command; empty refuses.
+    pub argv: Vec<ByteString>,
+    /// `--declare`; [`crate::declare::artifact`] parses one.
+    pub declares: Vec<ArtifactDeclaration>,
+    /// `--input`; [`crate::declare::input`] parses one.
+    pub inputs: Vec<InputRequest>,
+    /// `--env` and `--env-file`.
+    pub environment: JobEnvironment,
+}
+
+/// `run`.
+#[derive(Clone)]
+pub struct RunRequest<'a> {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// The job.
+    pub job: JobRequest,
+    /// `--wait`: how long to wait for a free slot; none means the workspace's wall clock, zero refuses at once.
+    pub wait: Option<Duration>,
+    /// Told once who holds the workspace, when the verb has to wait.
+    pub notice: Notice<'a>,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+impl fmt::Debug for RunRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunRequest")
+            .field("workspace", &self.workspace)
+            .field("job", &self.job)
+            .field("wait", &self.wait)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `exec`: create, run, export and destroy in one call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecRequest {
+    /// `--workspace-id`; minted where it is absent.
+    pub workspace: Option<WorkspaceId>,
+    /// `--profile`; the provider's default where it is absent.
+    pub profile: Option<String>,
+    /// The policy flags.
+    pub policy: PolicyRequest,
+    /// The job.
+    pub job: JobRequest,
+    /// `--export`; one for each declared name, [`crate::declare::export`] parses one.
+    pub exports: Vec<ExportTarget>,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// `stop`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopRequest {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// `--apply`; without it the verb only says what it would end.
+    pub apply: bool,
+    /// `--grace`: between asking and killing; [`GRACE_DEFAULT`].
+    pub grace: Duration,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// `inspect`, without `--logs` and without `--full`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InspectRequest {
+    /// A workspace's or a job's id, as it was given; a workspace's wins.
+    pub handle: String,
+    /// The bound of the package; none means unbounded, which is what `--full` asks for.
+    pub bound: Option<Bound>,
+}
+
+/// `export`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportRequest {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// The declared artifact's name.
+    pub name: ByteString,
+    /// `--to`.
+    pub destination: PathBuf,
+    /// `--path`: where it is in the workspace, if not at its name.
+    pub path: Option<ByteString>,
+    /// `--expect-sha256`, as it was given.
+    pub expect_sha256: Option<String>,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// `destroy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DestroyRequest {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// `--force`: stop what runs, and give up artifacts that were never exported.
+    pub force: bool,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// `list`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListRequest {
+    /// `--state`, several allowed; none means every state.
+    pub states: Vec<WorkspaceState>,
+    /// At most this many, newest first.
+    pub limit: u64,
+}
+
+/// What a verb answers; a refusal is a [`bailiwick_contract::error::Failure`] instead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The package, within its bound.
+    pub package: ResultPackage,
+    /// The exit code; that of the package's status, unless an `exec` could not export.
+    pub exit: ExitCode,
+    /// Whether the bound cut something.
+    pub cut: bool,
+}

@@ -1,0 +1,11 @@
+//! The engine over a store in memory and a provider that does what a test scripts.
+//!
+//! The fakes keep the contract's promises (all-or-nothing, conflicts, holds that end with their owner), so that what
+//! holds here holds over the real ones; the conformance suite is what proves that of a provider.
+mod exec;
+mod lifecycle;
+mod provider;
+mod reconcile;
+mod refusals;
+mod store;
+mod world;

@@ -1,0 +1,362 @@
+//! A provider that keeps files in memory and whose jobs do what a test says.
+//!
+//! A job can die with its caller (a panic after the gate), so that a test is left with exactly what a `kill -9` leaves:
+//! an open intent and no hold.
+use bailiwick_contract::artifact::Digest;
+use bailiwick_contract::context::OpCx;
+use bailiwick_contract::enforcement::{Capabilities, Enforcement, Mechanism};
+use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::input::WsPath;
+use bailiwick_contract::job::{
+    Basis, JobOutcome, JobSpec, JobStatus, Observed, OutputFacts, Usage, judge,
+};
+use bailiwick_contract::provider::{
+    ByteSink, EntryKind, EntrySource, Gate, Hold, Inspection, OutputBytes, OutputPart, Profile,
+    Provider, ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
+};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// What the next jobs do.
+#[derive(Debug, Clone)]
+pub(crate) struct Script {
+    pub(crate) exit_code: i32,
+    pub(crate) output: Vec<u8>,
+    pub(crate) writes: Vec<(&'static str, Vec<u8>)>,
+    /// The caller is killed once the gate is open.
+    pub(crate) kills_caller: bool,
+    /// The job runs until it is stopped.
+    pub(crate) endless: bool,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            exit_code: 0,
+            output: b"done\n".to_vec(),
+            writes: Vec::new(),
+            kills_caller: false,
+            endless: false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Inner {
+    pub(crate) disks: BTreeMap<WorkspaceId, BTreeMap<Vec<u8>, Vec<u8>>>,
+    pub(crate) outputs: BTreeMap<JobId, Vec<u8>>,
+    pub(crate) recovered: BTreeMap<JobId, Recovered>,
+    pub(crate) script: Script,
+    pub(crate) held: BTreeMap<WorkspaceId, u64>,
+    pub(crate) running: Vec<JobId>,
+    pub(crate) stopped: Vec<JobId>,
+    pub(crate) calls: Vec<&'static str>,
+    pub(crate) env: Vec<(String, Vec<u8>)>,
+    pub(crate) makes_directory: Option<std::path::PathBuf>,
+    pub(crate) write_fails: bool,
+    pub(crate) remove_fails: bool,
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct FakeProvider(Arc<(Mutex<Inner>, Condvar)>);
+
+#[derive(Debug)]
+struct FakeHold {
+    provider: FakeProvider,
+    id: WorkspaceId,
+    count: u64,
+}
+
+impl Hold for FakeHold {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
+
+impl Drop for FakeHold {
+    fn drop(&mut self) {
+        *self.provider.inner().held.entry(self.id.clone()).or_default() -= self.count;
+    }
+}
+
+impl FakeProvider {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn called(&self, name: &'static str) -> MutexGuard<'_, Inner> {
+        let mut inner = self.inner();
+        inner.calls.push(name);
+        inner
+    }
+
+    /// Waits until a job runs.
+    pub(crate) fn wait_for_job(&self) {
+        let mut inner = self.inner();
+        while inner.running.is_empty() {
+            inner = self.0.1.wait(inner).expect("not poisoned");
+        }
+    }
+}
+
+fn no_file(id: &WorkspaceId, path: &WsPath) -> ProviderError {
+    let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+    ProviderError::NoFile { id: id.clone(), path }
+}
+
+fn broken(step: &str) -> ProviderError {
+    ProviderError::Host { step: step.into(), source: "scripted".into() }
+}
+
+pub(crate) fn outcome_of(seen: &Observed, output: &[u8], cx: &OpCx<'_>) -> JobOutcome {
+    let verdict = judge(seen);
+    let bytes = output.len() as u64;
+    JobOutcome {
+        status: verdict.status,
+        exit_status: verdict.exit_status,
+        signal: verdict.signal,
+        reason: verdict.reason,
+        detail: None,
+        started_at: cx.clock.now(),
+        finished_at: cx.clock.now(),
+        usage: Usage {
+            wall_time_us: 31_000,
+            cpu_basis: Basis::Cgroup,
+            memory_bytes_max: 9 << 20,
+            memory_basis: Basis::Cgroup,
+            ..Usage::default()
+        },
+        output: OutputFacts { bytes, kept: bytes, stdout_bytes: bytes, ..OutputFacts::default() },
+        quota_events: Vec::new(),
+    }
+}
+
+impl Provider for FakeProvider {
+    fn name(&self) -> ProviderName {
+        ProviderName::Native
+    }
+
+    fn capabilities(&self, _: &OpCx<'_>) -> Result<Capabilities, ProviderError> {
+        drop(self.called("capabilities"));
+        let held = Some(Enforcement::enforced(Mechanism::Scripted));
+        Ok(Capabilities {
+            network_disabled: held,
+            network_enabled: None,
+            filesystem: held,
+            memory: held,
+            cpu_whole: held,
+            cpu_fraction: held,
+            pids: held,
+            storage: Some(Enforcement::measured(Mechanism::WatchStatfs)),
+            wall_clock: held,
+            output_bytes: held,
+            concurrency: held,
+            lacks: Vec::new(),
+        })
+    }
+
+    fn profile(&self, name: Option<&str>, _: &OpCx<'_>) -> Result<Profile, ProviderError> {
+        match name.unwrap_or("host") {
+            "host" => Ok(Profile { name: "host".into(), digest: Digest::new([7; 32]) }),
+            other => {
+                Err(ProviderError::UnknownProfile { name: other.into(), known: "host".into() })
+            }
+        }
+    }
+
+    fn create(&self, spec: &WorkspaceSpec, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        let mut inner = self.called("create");
+        if inner.disks.contains_key(&spec.id) {
+            return Err(broken("create the disk"));
+        }
+        inner.disks.insert(spec.id.clone(), BTreeMap::new());
+        Ok(())
+    }
+
+    fn inspect(&self, id: &WorkspaceId, _: &OpCx<'_>) -> Result<Inspection, ProviderError> {
+        let inner = self.inner();
+        let disk = inner.disks.get(id);
+        Ok(Inspection {
+            present: disk.is_some(),
+            storage_bytes: disk.map_or(0, |files| files.values().map(|f| f.len() as u64).sum()),
+            inodes: disk.map_or(0, |files| files.len() as u64),
+        })
+    }
+
+    fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError> {
+        let mut inner = self.inner();
+        let held = inner.held.entry(id.clone()).or_default();
+        let count = match slots {
+            Slots::One(of) if *held < of => 1,
+            Slots::All(of) if *held == 0 => of,
+            _ => return Ok(None),
+        };
+        *held += count;
+        Ok(Some(Box::new(FakeHold { provider: self.clone(), id: id.clone(), count })))
+    }
+
+    fn run(
+        &self,
+        id: &WorkspaceId,
+        job: &JobSpec,
+        hold: &dyn Hold,
+        gate: &mut dyn Gate,
+        cx: &OpCx<'_>,
+    ) -> Result<JobOutcome, ProviderError> {
+        assert!(hold.as_any().downcast_ref::<FakeHold>().is_some_and(|held| held.id == *id));
+        drop(self.called("run"));
+        gate.open().map_err(ProviderError::Gate)?;
+        let script = self.inner().script.clone();
+        assert!(!script.kills_caller, "the caller is killed here");
+        let mut inner = self.called("payload");
+        inner.env = job.env.iter().map(|v| (v.name.clone(), v.value.expose().to_vec())).collect();
+        inner.outputs.insert(job.id.clone(), script.output.clone());
+        let disk = inner.disks.get_mut(id).expect("it was created");
+        disk.extend(
+            script.writes.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.clone())),
+        );
+        if let Some(path) = &inner.makes_directory {
+            std::fs::create_dir(path).expect("made");
+        }
+        inner.running.push(job.id.clone());
+        self.0.1.notify_all();
+        while script.endless && !inner.stopped.contains(&job.id) {
+            inner = self.0.1.wait(inner).expect("not poisoned");
+        }
+        let stopped = script.endless;
+        let exit_code = (!stopped).then_some(script.exit_code);
+        let seen = Observed { exit_code, stopped, ..Observed::default() };
+        let outcome = outcome_of(&seen, &script.output, cx);
+        // As a supervisor's outcome file does, it stays.
+        inner.recovered.insert(job.id.clone(), Recovered::Ended(Box::new(outcome.clone())));
+        inner.running.retain(|running| *running != job.id);
+        self.0.1.notify_all();
+        Ok(outcome)
+    }
+
+    fn recover(
+        &self,
+        _: &WorkspaceId,
+        job: &JobId,
+        _: &OpCx<'_>,
+    ) -> Result<Recovered, ProviderError> {
+        let inner = self.called("recover");
+        if inner.running.contains(job) {
+            return Ok(Recovered::Alive);
+        }
+        Ok(inner.recovered.get(job).cloned().unwrap_or(Recovered::Lost))
+    }
+
+    fn stop(&self, job: &JobId, _: Duration, _: &OpCx<'_>) -> Result<StopReply, ProviderError> {
+        let mut inner = self.called("stop");
+        if !inner.running.contains(job) {
+            return Ok(StopReply::NotRunning);
+        }
+        inner.stopped.push(job.clone());
+        self.0.1.notify_all();
+        while inner.running.contains(job) {
+            inner = self.0.1.wait(inner).expect("not poisoned");
+        }
+        Ok(StopReply::Stopped)
+    }
+
+    fn output(
+        &self,
+        job: &JobId,
+        part: OutputPart,
+        _: &OpCx<'_>,
+    ) -> Result<OutputBytes, ProviderError> {
+        let bytes = self.inner().outputs.get(job).cloned().unwrap_or_default();
+        let (head, tail) = match part {
+            OutputPart::HeadTail { head, tail } if (head + tail) < bytes.len() as u64 => {
+                (usize::try_from(head).expect("small"), usize::try_from(tail).expect("small"))
+            }
+            _ => return Ok(OutputBytes { head: bytes.into(), ..OutputBytes::default() }),
+        };
+        let (first, last) = (&bytes[..head], &bytes[bytes.len() - tail..]);
+        let omitted = (bytes.len() - head - tail) as u64;
+        Ok(OutputBytes { head: first.into(), omitted, tail: last.into() })
+    }
+
+    fn stream_output(
+        &self,
+        job: &JobId,
+        sink: &mut dyn ByteSink,
+        _: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        let bytes = self.inner().outputs.get(job).cloned().unwrap_or_default();
+        sink.push(&bytes).map_err(ProviderError::Peer)
+    }
+
+    fn read(
+        &self,
+        id: &WorkspaceId,
+        path: &WsPath,
+        sink: &mut dyn ByteSink,
+        _: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        let bytes = {
+            let inner = self.inner();
+            let disk = inner.disks.get(id);
+            let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
+            disk.get(path.as_bytes()).cloned().ok_or_else(|| no_file(id, path))?
+        };
+        bytes.chunks(4).try_for_each(|chunk| sink.push(chunk)).map_err(ProviderError::Peer)
+    }
+
+    fn write(
+        &self,
+        id: &WorkspaceId,
+        entries: &mut dyn Iterator<Item = Box<dyn EntrySource>>,
+        overwrite: bool,
+        _: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        let mut landing = BTreeMap::new();
+        for mut entry in entries {
+            if entry.kind() == EntryKind::Directory {
+                continue;
+            }
+            let (mut bytes, mut buffer) = (Vec::new(), [0_u8; 16]);
+            loop {
+                match entry.pull(&mut buffer).map_err(ProviderError::Peer)? {
+                    0 => break,
+                    read => bytes.extend_from_slice(&buffer[..read]),
+                }
+            }
+            landing.insert(entry.destination().as_bytes().to_vec(), bytes);
+        }
+        let mut inner = self.called("write");
+        if inner.write_fails {
+            return Err(ProviderError::NoSpace { what: format!("the disk of {id}") });
+        }
+        let disk = inner.disks.get_mut(id).expect("it was created");
+        if let Some(taken) = landing.keys().find(|path| !overwrite && disk.contains_key(*path)) {
+            let path = String::from_utf8_lossy(taken).into_owned();
+            return Err(ProviderError::Exists { id: id.clone(), path });
+        }
+        disk.extend(landing);
+        Ok(())
+    }
+
+    fn remove(&self, id: &WorkspaceId, _: &OpCx<'_>) -> Result<Removed, ProviderError> {
+        let mut inner = self.called("remove");
+        if inner.remove_fails {
+            return Err(broken("remove the disk"));
+        }
+        Ok(if inner.disks.remove(id).is_some() { Removed::Gone } else { Removed::WasAbsent })
+    }
+
+    fn sweep(&self, _: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        drop(self.called("sweep"));
+        Ok(())
+    }
+}
+
+/// The outcome of a job that ended by itself, for a recovery.
+pub(crate) fn ended(cx: &OpCx<'_>) -> Recovered {
+    let seen = Observed { exit_code: Some(0), ..Observed::default() };
+    let outcome = outcome_of(&seen, b"done\n", cx);
+    assert_eq!(outcome.status, JobStatus::Success);
+    Recovered::Ended(Box::new(outcome))
+}

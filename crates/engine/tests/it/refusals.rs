@@ -1,0 +1,138 @@
+//! What is refused, with which code, and that nothing was done then.
+use crate::world::{World, declaring, job, writing_pi, ws};
+use bailiwick_contract::error::{ExitCode, Failure};
+use bailiwick_contract::id::JobId;
+use bailiwick_contract::policy::Network;
+use bailiwick_engine::requests::{
+    Bound, CreateRequest, ExportRequest, JobRequest, PolicyRequest, RunRequest,
+};
+use bailiwick_engine::{declare, render};
+use core::time::Duration;
+
+fn check(failure: &Failure, code: u8, reason: &str) {
+    assert_eq!((failure.code.code(), failure.reason), (code, reason), "{failure:?}");
+    assert!(!failure.remediation.is_empty(), "{failure:?}");
+}
+
+#[test]
+fn a_bound_below_the_floor_is_refused_before_anything() {
+    let world = World::new();
+    let bound = Some(Bound { max_bytes: render::FLOOR - 1, nine: false });
+    let request = CreateRequest { bound, ..CreateRequest::default() };
+    check(&world.engine().create(&request).expect_err("too small"), 1, "bound_below_floor");
+    assert!(world.provider.inner().calls.is_empty());
+    assert_eq!(world.store.tables().opened, 0);
+}
+
+#[test]
+fn a_policy_that_cannot_be_held_makes_nothing() {
+    let world = World::new();
+    let mut policy = PolicyRequest::default();
+    policy.policy.network = Network::Enabled;
+    let request = CreateRequest { policy, ..CreateRequest::default() };
+    check(&world.engine().create(&request).expect_err("no network"), 3, "limit_unenforceable");
+    let request = CreateRequest { profile: Some("nope".into()), ..CreateRequest::default() };
+    check(&world.engine().create(&request).expect_err("no profile"), 1, "unknown_profile");
+    assert!(world.store.tables().workspaces.is_empty());
+}
+
+#[test]
+fn names_are_used_once() {
+    let world = World::with_demo();
+    check(&world.create("demo").expect_err("taken"), 1, "workspace_exists");
+    world.script(writing_pi());
+    let id = Some(JobId::parse("one").expect("an id"));
+    world.run(JobRequest { job: id.clone(), ..declaring() }).expect("ran");
+    check(&world.run(declaring()).expect_err("declared"), 1, "artifact_declared");
+    let again = JobRequest { job: id, ..job(&["true"]) };
+    check(&world.run(again).expect_err("taken"), 1, "job_exists");
+}
+
+#[test]
+fn a_gate_that_does_not_open_runs_nothing() {
+    let world = World::with_demo();
+    world.store.tables().room = Some(0);
+    let failure = world.run(job(&["true"])).expect_err("the disk is full");
+    check(&failure, 2, "store_unwritable");
+    assert!(!world.provider.inner().calls.contains(&"payload"));
+    assert!(world.store.tables().jobs.is_empty());
+}
+
+#[test]
+fn unexported_artifacts_keep_a_workspace() {
+    let world = World::with_demo();
+    world.script(writing_pi());
+    world.run(declaring()).expect("ran");
+    let failure = world.destroy(false).expect_err("not exported");
+    check(&failure, 1, "artifacts_not_exported");
+    assert!(failure.message.contains("(pi)"), "{failure}");
+    assert_eq!(world.provider.inner().disks.len(), 1);
+}
+
+#[test]
+fn an_export_takes_declared_names_and_right_digests() {
+    let world = World::with_demo();
+    world.script(writing_pi());
+    world.run(declaring()).expect("ran");
+    check(&world.export("other", world.path("out")).expect_err(""), 1, "artifact_not_declared");
+    let expecting = |digest: &str| {
+        world.engine().export(&ExportRequest {
+            workspace: ws("demo"),
+            name: "pi".into(),
+            destination: world.path("out"),
+            path: None,
+            expect_sha256: Some(digest.into()),
+            bound: None,
+        })
+    };
+    check(&expecting("zz").expect_err("malformed"), 1, "bad_digest");
+    check(&expecting(&"0".repeat(64)).expect_err("another"), 2, "digest_mismatch");
+    assert!(!world.path("out").exists());
+    assert!(world.store.tables().intents.is_empty());
+}
+
+#[test]
+fn a_put_that_does_not_fit_is_a_matter_of_policy() {
+    let world = World::new();
+    let mut policy = PolicyRequest::default();
+    policy.policy.budget.storage_bytes = 4;
+    let request = CreateRequest { workspace: Some(ws("demo")), policy, ..CreateRequest::default() };
+    world.engine().create(&request).expect("created");
+    let file = world.host_file("a", "hello");
+    check(&world.put(file, "a").expect_err("too large"), 3, "inputs_over_storage");
+    world.provider.inner().write_fails = true;
+    let file = world.host_file("b", "hi");
+    check(&world.put(file, "b").expect_err("no room"), 2, "no_space");
+    assert!(world.store.tables().inputs.is_empty());
+    assert!(world.store.tables().intents.is_empty());
+}
+
+#[test]
+fn a_cancelled_wait_ends_with_five() {
+    let world = World::with_demo();
+    use bailiwick_contract::provider::{Provider as _, Slots};
+    let _hold = world.provider.hold(&ws("demo"), Slots::All(1)).expect("asked").expect("free");
+    world.cancel.cancel();
+    let request = RunRequest {
+        workspace: ws("demo"),
+        job: job(&["true"]),
+        wait: Some(Duration::from_secs(9)),
+        notice: &|_| {},
+        bound: None,
+    };
+    check(&world.engine().run(&request).expect_err("cancelled"), 5, "cancelled");
+}
+
+#[test]
+fn arguments_need_both_sides() {
+    let declared = declare::artifact(b" pi = ten = digits ").expect("good");
+    assert_eq!((declared.name, declared.purpose), ("pi".into(), "ten = digits".into()));
+    let bad: [&[u8]; 5] = [b"", b"pi", b"=x", b"pi=", b" = "];
+    for bad in bad {
+        check(&declare::artifact(bad).expect_err("bad"), 1, "bad_argument");
+    }
+    check(&declare::input(b"x").expect_err("bad"), 1, "bad_argument");
+    check(&declare::export(b"x=").expect_err("bad"), 1, "bad_argument");
+    check(&declare::workspace_id("a/b").expect_err("bad"), 1, "bad_id");
+    assert_eq!(ExitCode::UserError.code(), 1);
+}

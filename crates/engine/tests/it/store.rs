@@ -1,0 +1,183 @@
+//! A store in memory: one batch is applied to a copy, and the copy takes over only when all of it fits.
+use bailiwick_contract::artifact::{ArtifactRecord, Retention};
+use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::input::InputRecord;
+use bailiwick_contract::journal::{Change, Entry};
+use bailiwick_contract::record::{JobRecord, OpenIntent, WorkspaceRecord};
+use bailiwick_contract::store::{Receipts, Store, StoreError, StorePort, WorkspaceFilter};
+use std::sync::Mutex;
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tables {
+    pub(crate) workspaces: Vec<WorkspaceRecord>,
+    pub(crate) jobs: Vec<JobRecord>,
+    pub(crate) artifacts: Vec<(WorkspaceId, ArtifactRecord)>,
+    pub(crate) inputs: Vec<(WorkspaceId, InputRecord)>,
+    pub(crate) intents: Vec<OpenIntent>,
+    /// The kinds of the changes of each batch.
+    pub(crate) batches: Vec<Vec<&'static str>>,
+    pub(crate) opened: u32,
+    /// How many batches succeed before the disk is full; none means always.
+    pub(crate) room: Option<u32>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct MemoryStore(pub(crate) Mutex<Tables>);
+
+fn conflict(what: String) -> StoreError {
+    StoreError::Conflict { what }
+}
+
+impl Tables {
+    fn apply(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        let id = &entry.workspace;
+        match entry.change.clone() {
+            Change::IntentOpened { intent, verb, job, detail } => self.intents.push(OpenIntent {
+                id: intent,
+                kind: verb,
+                workspace: id.clone(),
+                job,
+                detail,
+                opened_at: entry.at,
+            }),
+            Change::IntentClosed { intent, .. } => {
+                let at = self.intents.iter().position(|open| open.id == intent);
+                self.intents.remove(at.ok_or_else(|| conflict("no such intent".into()))?);
+            }
+            Change::WorkspaceAdded { record } => {
+                if self.workspaces.iter().any(|known| known.id == record.id) {
+                    return Err(conflict(format!("workspace {id} exists")));
+                }
+                self.workspaces.push(record);
+            }
+            Change::WorkspaceMoved { from, to } => {
+                let found = self.workspaces.iter_mut().find(|known| known.id == *id);
+                let record = found.ok_or_else(|| conflict("no such workspace".into()))?;
+                if record.state != from || !from.next().contains(&to) {
+                    return Err(conflict(format!("{id} is {}, not {from}", record.state)));
+                }
+                (record.state, record.updated_at) = (to, entry.at);
+            }
+            Change::ArtifactDeclared { job, declaration } => {
+                if self.artifact(id, &declaration.name).is_some() {
+                    return Err(conflict("the name is taken".into()));
+                }
+                let retention = Retention::Declared;
+                let record = ArtifactRecord { declaration, job, retention, export: None };
+                self.artifacts.push((id.clone(), record));
+            }
+            Change::ArtifactExported { name, export } => {
+                let record = self.artifact(id, &name).expect("it was declared");
+                (record.retention, record.export) = (Retention::Exported, Some(export));
+            }
+            Change::ArtifactDiscarded { name } => {
+                self.artifact(id, &name).expect("it was declared").retention = Retention::Discarded;
+            }
+            Change::InputsAdded { inputs } => {
+                self.inputs.extend(inputs.into_iter().map(|input| (id.clone(), input)));
+            }
+            Change::JobAdded { record } => {
+                if self.jobs.iter().any(|known| known.id == record.id) {
+                    return Err(conflict("the job exists".into()));
+                }
+                self.jobs.push(record);
+            }
+            Change::JobEnded { job, outcome, package } => {
+                let record = self.jobs.iter_mut().find(|known| known.id == job).expect("added");
+                if record.outcome.is_some() {
+                    return Err(conflict("the job has ended".into()));
+                }
+                (record.outcome, record.package) = (Some(outcome), package);
+            }
+        }
+        Ok(())
+    }
+
+    fn artifact(
+        &mut self,
+        id: &WorkspaceId,
+        name: &bailiwick_contract::bytes::ByteString,
+    ) -> Option<&mut ArtifactRecord> {
+        let mut all = self.artifacts.iter_mut();
+        all.find(|(owner, one)| owner == id && one.declaration.name == *name).map(|(_, one)| one)
+    }
+}
+
+impl MemoryStore {
+    pub(crate) fn tables(&self) -> std::sync::MutexGuard<'_, Tables> {
+        self.0.lock().expect("no test panics while it holds the tables")
+    }
+}
+
+impl StorePort for MemoryStore {
+    fn open(&self) -> Result<&dyn Store, StoreError> {
+        self.tables().opened += 1;
+        Ok(self)
+    }
+}
+
+impl Store for MemoryStore {
+    fn append(&self, batch: &[Entry]) -> Result<Receipts, StoreError> {
+        let mut tables = self.tables();
+        if let Some(room) = &mut tables.room {
+            let Some(left) = room.checked_sub(1) else {
+                let why = "the disk is full".into();
+                return Err(StoreError::Unwritable { path: "memory".into(), why });
+            };
+            *room = left;
+        }
+        let mut next = tables.clone();
+        batch.iter().try_for_each(|entry| next.apply(entry))?;
+        next.batches.push(batch.iter().map(|entry| entry.change.kind()).collect());
+        // What is written has to be writable as JSON, which no secret is.
+        for entry in batch {
+            serde_json::to_string(entry).expect("an entry is JSON");
+        }
+        *tables = next;
+        Ok(Receipts { seqs: vec![0; batch.len()] })
+    }
+
+    fn workspace(&self, id: &WorkspaceId) -> Result<Option<WorkspaceRecord>, StoreError> {
+        Ok(self.tables().workspaces.iter().find(|record| record.id == *id).cloned())
+    }
+
+    fn workspaces(
+        &self,
+        filter: &WorkspaceFilter,
+    ) -> Result<(Vec<WorkspaceRecord>, u64), StoreError> {
+        let wanted = |record: &&WorkspaceRecord| {
+            filter.states.is_empty() || filter.states.contains(&record.state)
+        };
+        let all: Vec<_> = self.tables().workspaces.iter().rev().filter(wanted).cloned().collect();
+        let total = all.len() as u64;
+        let limit = usize::try_from(filter.limit).expect("a small limit");
+        Ok((all.into_iter().take(limit).collect(), total))
+    }
+
+    fn job(&self, id: &JobId) -> Result<Option<JobRecord>, StoreError> {
+        Ok(self.tables().jobs.iter().find(|record| record.id == *id).cloned())
+    }
+
+    fn jobs(&self, workspace: &WorkspaceId) -> Result<Vec<JobRecord>, StoreError> {
+        let tables = self.tables();
+        Ok(tables.jobs.iter().filter(|job| job.workspace == *workspace).cloned().collect())
+    }
+
+    fn artifacts(&self, workspace: &WorkspaceId) -> Result<Vec<ArtifactRecord>, StoreError> {
+        let tables = self.tables();
+        let own = tables.artifacts.iter().filter(|(owner, _)| owner == workspace);
+        Ok(own.map(|(_, artifact)| artifact.clone()).collect())
+    }
+
+    fn inputs(&self, workspace: &WorkspaceId) -> Result<Vec<InputRecord>, StoreError> {
+        let tables = self.tables();
+        let own = tables.inputs.iter().filter(|(owner, _)| owner == workspace);
+        Ok(own.map(|(_, input)| input.clone()).collect())
+    }
+
+    fn open_intents(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<OpenIntent>, StoreError> {
+        let tables = self.tables();
+        let wanted = |open: &&OpenIntent| workspace.is_none_or(|id| open.workspace == *id);
+        Ok(tables.intents.iter().filter(wanted).cloned().collect())
+    }
+}
