@@ -65,16 +65,18 @@ fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
 }
 
 fn message(error: &clap::Error) -> String {
-    let said = |kind| error.get(kind).map(echoed).unwrap_or_default();
-    let arg = said(ContextKind::InvalidArg);
+    let given = |kind| redacted(&ours(error, kind));
+    let arg = ours(error, ContextKind::InvalidArg);
     match error.kind() {
-        ErrorKind::UnknownArgument => format!("unknown argument `{arg}`"),
+        ErrorKind::UnknownArgument => {
+            format!("unknown argument `{}`", given(ContextKind::InvalidArg))
+        }
         ErrorKind::InvalidSubcommand => {
-            format!("unknown verb `{}`", said(ContextKind::InvalidSubcommand))
+            format!("unknown verb `{}`", given(ContextKind::InvalidSubcommand))
         }
         ErrorKind::MissingRequiredArgument => format!("an argument is missing: {arg}"),
         ErrorKind::ArgumentConflict => {
-            format!("`{arg}` cannot be used with `{}`", said(ContextKind::PriorArg))
+            format!("`{arg}` cannot be used with `{}`", ours(error, ContextKind::PriorArg))
         }
         ErrorKind::TooManyValues => format!("`{arg}` takes no value"),
         ErrorKind::InvalidUtf8 => "an argument that has to be text is not UTF-8".to_owned(),
@@ -92,7 +94,7 @@ fn invalid_value(error: &clap::Error, flag: &str) -> String {
     if let Some(reason) = error.source() {
         return format!("`{flag} {value}`: {reason}");
     }
-    let known = error.get(ContextKind::ValidValue).map(echoed).unwrap_or_default();
+    let known = ours(error, ContextKind::ValidValue);
     if value.is_empty() {
         return format!("`{flag}` needs a value");
     }
@@ -101,12 +103,13 @@ fn invalid_value(error: &clap::Error, flag: &str) -> String {
 
 fn advice(error: &clap::Error, args: &[OsString]) -> String {
     let suggestions = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
-    let suggested = suggestions.into_iter().find_map(|kind| error.get(kind)).map(echoed);
+    let suggested =
+        suggestions.into_iter().map(|kind| ours(error, kind)).find(|near| !near.is_empty());
     let verb = verb(args).map(|verb| format!(" {verb}")).unwrap_or_default();
     let help = format!("run `bailiwick{verb} --help` to see valid arguments");
     match suggested {
-        Some(near) if !near.is_empty() => format!("did you mean `{near}`? {help}"),
-        _ => help,
+        Some(near) => format!("did you mean `{near}`? {help}"),
+        None => help,
     }
 }
 
@@ -117,22 +120,17 @@ fn verb(args: &[OsString]) -> Option<String> {
     command.find_subcommand(word).map(|found| found.get_name().to_owned())
 }
 
-/// Returns what a complaint is about, without what follows a `=`.
-fn echoed(value: &ContextValue) -> String {
-    match value {
-        ContextValue::String(text) => before_equals(text),
-        ContextValue::Strings(texts) => {
-            texts.iter().map(|text| before_equals(text)).collect::<Vec<_>>().join(", ")
-        }
+/// Returns what a complaint is about, which is a name of ours in all complaints but those about unknown words.
+fn ours(error: &clap::Error, kind: ContextKind) -> String {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
         _ => String::new(),
     }
 }
 
-fn before_equals(text: &str) -> String {
-    // A placeholder of ours, such as `--declare <NAME=PURPOSE>`, is no secret.
-    if text.ends_with('>') || text.ends_with("...") {
-        return text.to_owned();
-    }
+/// Returns a word of the caller's without what follows a `=`.
+fn redacted(text: &str) -> String {
     match text.split_once('=') {
         Some((before, _)) => format!("{}=…", printable(before)),
         None => printable(text),

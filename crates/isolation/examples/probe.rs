@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::ptr;
 use std::time::Duration;
@@ -59,37 +60,53 @@ const PROBES: &[Probe] = &[
     probe("net-udp", "ADDR:PORT", "a UDP datagram that leaves", net_udp),
     probe("net-interfaces", "", "an interface besides lo", net_interfaces),
     probe("abstract-socket", "NAME", "an abstract unix socket", abstract_socket),
+    probe("unix-socket", "PATH", "a unix socket with a path", unix_socket),
     probe("vsock", "", "a socket to the hypervisor", vsock),
     probe("packet", "", "a raw packet socket", packet),
+    probe("raw", "", "a raw IP socket", raw),
     probe("netfilter", "", "a netlink socket to netfilter", netfilter),
-    probe("read-file", "PATH", "the content of a file", read_file),
+    probe("uevent", "", "a netlink socket for the events of devices", uevent),
+    probe("read-file", "PATH", "a byte of a file", read_file),
     probe("list-dir", "PATH", "the names in a directory", list_dir),
     probe("write-file", "PATH", "a file that is made or appended to", write_file),
+    probe("open-write", "PATH", "a file, open for writing", open_write),
+    probe("write-elsewhere", "", "a place to write, besides those of a job", write_elsewhere),
+    probe("hard-link", "PATH", "a hard link to a file, in the working directory", hard_link),
+    probe("file-handle", "", "a file by its handle, around all paths", file_handle),
+    probe("devices", "", "a name in /dev besides those of a job", devices),
     probe("proc-root", "PATH", "an absolute path below the root of process 1", proc_root),
     probe("sysfs", "", "the kernel's part of sysfs", sysfs),
     probe("cgroup-write", "", "a writable list of a cgroup's processes", cgroup_write),
     probe("proc-sys-write", "", "core_pattern, open for writing", proc_sys_write),
     probe("dev-kmsg", "", "the kernel's log", dev_kmsg),
     probe("see-host-process", "NAME", "a process of that name in /proc", see_host_process),
+    probe("proc-environ", "NAME", "a variable of that name in another process", proc_environ),
     probe("kill", "PID", "the permission to signal a process", kill),
     probe("ptrace", "", "tracing an own child", ptrace),
     probe("ptrace-init", "", "tracing process 1", ptrace_init),
     probe("process-vm", "", "the memory of an own child", process_vm),
     probe("setns-init", "", "the mount namespace of process 1", setns_init),
     probe("dumpable", "", "the environment of process 1", dumpable),
+    probe("init-memory", "", "the memory of process 1", init_memory),
     probe("mount-tmpfs", "", "a tmpfs over the working directory", mount_tmpfs),
     probe("mount-bind", "", "a bind mount of the working directory", mount_bind),
     probe("new-mount-api", "", "a file system context of fsopen", new_mount_api),
+    probe("open-tree", "", "a detached copy of the working directory's mount", open_tree),
+    probe("remount", "", "other attributes of a mount", remount),
+    probe("umount", "", "the permission to unmount", umount),
     probe("pivot-root", "", "another root by pivot_root", pivot_root),
     probe("chroot", "", "another root by chroot", chroot),
     probe("mknod-device", "", "a device file, made in the working directory", mknod_device),
+    probe("mknod-whiteout", "", "an overlay's whiteout, a device 0:0", mknod_whiteout),
     probe("userns", "", "a user namespace by unshare", userns),
     probe("userns-clone", "", "a user namespace by clone", userns_clone),
     probe("clone3-userns", "", "a user namespace by clone3", clone3_userns),
     probe("setuid-root", "", "user id 0", setuid_root),
     probe("caps", "", "a capability in any set", caps),
+    probe("caps-effective", "", "an effective capability", caps_effective),
     probe("no-new-privs", "", "a process without no_new_privs", no_new_privs),
     probe("seccomp-mode", "", "a process without a seccomp filter", seccomp_mode),
+    probe("foreign-arch", "", "a system call of 32-bit x86", foreign_arch),
     probe("keyring", "", "a kernel keyring", keyring),
     probe("io-uring", "", "an io_uring", io_uring),
     probe("bpf", "", "a bpf map", bpf),
@@ -100,6 +117,7 @@ const PROBES: &[Probe] = &[
     probe("sethostname", "", "the host name, set to itself", sethostname),
     probe("affinity", "", "an affinity to all cores", affinity),
     probe("tiocsti", "", "a character pushed into a terminal", tiocsti),
+    probe("tiocsti-high", "", "the same by a number with a high bit", tiocsti_high),
     probe("fds", "", "a descriptor beyond 0-2", fds),
     probe("env", "NAME", "a variable of that name", env),
 ];
@@ -143,6 +161,7 @@ fn usage() -> ExitCode {
 /// The names that errno(3) gives to what a refusal can be here.
 fn errno_name(errno: c_int) -> String {
     let name = match errno {
+        KILLED_BY_FILTER => "SIGSYS",
         libc::EPERM => "EPERM",
         libc::ENOENT => "ENOENT",
         libc::ESRCH => "ESRCH",
@@ -235,13 +254,17 @@ fn in_child(attempt: impl FnOnce() -> Outcome) -> Outcome {
             Absent | Broken(_) => CHILD_BROKE,
         }),
         child => match wait(child) {
-            Some(0) => reached(),
-            Some(CHILD_BROKE) => Broken("the child could not try".into()),
-            Some(errno) => Refused(errno),
-            None => Broken("the child was killed".into()),
+            Ok(0) => reached(),
+            Ok(CHILD_BROKE) => Broken("the child could not try".into()),
+            Ok(errno) => Refused(errno),
+            Err(libc::SIGSYS) => Refused(KILLED_BY_FILTER),
+            Err(signal) => Broken(format!("signal {signal} killed the child")),
         },
     }
 }
+
+/// Stands for the signal with which a seccomp filter kills; no errno is below 0.
+const KILLED_BY_FILTER: c_int = -1;
 
 /// The exit code of a child that could not try; no errno is as large.
 const CHILD_BROKE: c_int = 255;
@@ -252,12 +275,16 @@ fn leave(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Reaps `child` and returns its exit code, or nothing when a signal ended it.
-fn wait(child: libc::pid_t) -> Option<c_int> {
+/// Reaps `child` and returns its exit code, or else the signal that ended it.
+fn wait(child: libc::pid_t) -> Result<c_int, c_int> {
     let mut status = 0;
     // SAFETY: `status` is a valid place for the call's whole duration.
     let reaped = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    (reaped == child && libc::WIFEXITED(status)).then(|| libc::WEXITSTATUS(status))
+    if reaped == child && libc::WIFEXITED(status) {
+        Ok(libc::WEXITSTATUS(status))
+    } else {
+        Err(libc::WTERMSIG(status))
+    }
 }
 
 /// Makes a child that sleeps until it is killed, and hands it to `attempt`.
@@ -272,7 +299,7 @@ fn with_sleeper(attempt: impl FnOnce(libc::pid_t) -> Outcome) -> Outcome {
             let outcome = attempt(child);
             // SAFETY: `child` is our child and not yet reaped, so the pid is nobody else's.
             unsafe { libc::kill(child, libc::SIGKILL) };
-            wait(child);
+            wait(child).ok();
             outcome
         }
     }
@@ -331,6 +358,10 @@ fn socket(family: c_int, kind: c_int, protocol: c_int) -> Outcome {
     opened(numbers(libc::SYS_socket, family.into(), kind.into(), protocol.into()))
 }
 
+fn unix_socket(args: &[String]) -> Outcome {
+    outcome(UnixStream::connect(&args[0]))
+}
+
 fn vsock(_: &[String]) -> Outcome {
     socket(libc::AF_VSOCK, libc::SOCK_STREAM, 0)
 }
@@ -339,14 +370,26 @@ fn packet(_: &[String]) -> Outcome {
     socket(libc::AF_PACKET, libc::SOCK_RAW, 0)
 }
 
+fn raw(_: &[String]) -> Outcome {
+    socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)
+}
+
 fn netfilter(_: &[String]) -> Outcome {
     socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)
 }
 
+fn uevent(_: &[String]) -> Outcome {
+    socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT)
+}
+
 // Files.
 
+/// An empty file is nothing to reach: that is how entries of `/proc` are masked.
 fn read_file(args: &[String]) -> Outcome {
-    outcome(File::open(&args[0]).and_then(|mut file| file.read(&mut [0; 1])))
+    match File::open(&args[0]).and_then(|mut file| file.read(&mut [0; 1])) {
+        Ok(0) => Absent,
+        other => outcome(other),
+    }
 }
 
 fn list_dir(args: &[String]) -> Outcome {
@@ -361,6 +404,87 @@ fn write_file(args: &[String]) -> Outcome {
 /// Opens `path` for writing and writes nothing.
 fn open_to_write(path: &str) -> Outcome {
     outcome(OpenOptions::new().write(true).open(path))
+}
+
+fn open_write(args: &[String]) -> Outcome {
+    open_to_write(&args[0])
+}
+
+/// Where a job may write, and the kernel's own file systems, which other probes try.
+const WRITABLE: [&str; 5] = ["/workspace", "/tmp", "/dev/shm", "/proc", "/sys"];
+
+/// Tries to make a file in every directory, and to open every regular file; what works is undone.
+fn write_elsewhere(_: &[String]) -> Outcome {
+    let mut folders = vec![PathBuf::from("/")];
+    let mut tried = 0_usize;
+    while let Some(folder) = folders.pop() {
+        let draft = folder.join(format!(".probe-{}", std::process::id()));
+        if OpenOptions::new().write(true).create_new(true).open(&draft).is_ok() {
+            drop(fs::remove_file(&draft));
+            return Reached(folder.display().to_string());
+        }
+        tried += 1;
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+            if kind.is_dir() && !WRITABLE.iter().any(|place| path == Path::new(place)) {
+                folders.push(path);
+            } else if kind.is_file() && opens_to_write(&path) {
+                return Reached(path.display().to_string());
+            }
+        }
+    }
+    if tried > 1 { Absent } else { Broken("there are no directories".into()) }
+}
+
+/// A directory names what is below a mount, so a device that is mounted on a file looks like one.
+fn opens_to_write(path: &Path) -> bool {
+    let file = OpenOptions::new().write(true).open(path);
+    file.and_then(|file| file.metadata()).is_ok_and(|found| found.is_file())
+}
+
+fn hard_link(args: &[String]) -> Outcome {
+    let made = fs::hard_link(&args[0], "probe-link");
+    if made.is_ok() {
+        drop(fs::remove_file("probe-link"));
+    }
+    outcome(made)
+}
+
+/// struct file_handle with room for the longest one, 128 bytes (open_by_handle_at(2)).
+#[repr(C)]
+struct Handle {
+    bytes: u32,
+    kind: c_int,
+    handle: [u8; 128],
+}
+
+fn file_handle(_: &[String]) -> Outcome {
+    let mut handle = Handle { bytes: 128, kind: 0, handle: [0; 128] };
+    let mut mount: c_int = 0;
+    // SAFETY: the kernel writes at most `bytes` bytes of the handle, and the mount; the name ends with NUL; all three live
+    // until the call returns. Where it is refused, opening is tried all the same.
+    unsafe {
+        let (place, mount) = (&raw mut handle, &raw mut mount);
+        libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, c".".as_ptr(), place, mount, 0)
+    };
+    // SAFETY: the kernel reads the handle, which lives until the call returns.
+    opened(unsafe {
+        libc::syscall(libc::SYS_open_by_handle_at, libc::AT_FDCWD, &raw const handle, 0)
+    })
+}
+
+fn devices(_: &[String]) -> Outcome {
+    let known = [
+        "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty",
+        "urandom", "zero",
+    ];
+    let entries = match fs::read_dir("/dev") {
+        Ok(entries) => entries.flatten(),
+        Err(error) => return refused(&error),
+    };
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut others = names.filter(|name| !known.contains(&name.as_str()));
+    others.next().map_or(Absent, Reached)
 }
 
 fn proc_root(args: &[String]) -> Outcome {
@@ -410,6 +534,22 @@ fn see_host_process(args: &[String]) -> Outcome {
         let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         if comm.trim_end() == wanted {
             return Reached(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Absent
+}
+
+fn proc_environ(args: &[String]) -> Outcome {
+    let entries = match fs::read_dir("/proc") {
+        Ok(entries) => entries.flatten(),
+        Err(error) => return refused(&error),
+    };
+    let start = format!("{}=", args[0]);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    for pid in pids.filter(|pid| *pid != std::process::id()) {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        if environ.split(|byte| *byte == 0).any(|var| var.starts_with(start.as_bytes())) {
+            return Reached(pid.to_string());
         }
     }
     Absent
@@ -484,6 +624,11 @@ fn dumpable(_: &[String]) -> Outcome {
     outcome(File::open("/proc/1/environ").and_then(|mut file| file.read(&mut [0; 1])))
 }
 
+/// To open it takes the same permission as to attach a debugger (proc_pid_mem(5)).
+fn init_memory(_: &[String]) -> Outcome {
+    outcome(File::open("/proc/1/mem"))
+}
+
 // Mounts and roots.
 
 fn mount(source: &CStr, kind: &CStr, flags: libc::c_ulong) -> Outcome {
@@ -518,6 +663,30 @@ fn new_mount_api(_: &[String]) -> Outcome {
     opened(unsafe { libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), 0) })
 }
 
+fn open_tree(_: &[String]) -> Outcome {
+    // OPEN_TREE_CLONE (open_tree(2)).
+    // SAFETY: the name ends with NUL and lives until the call returns.
+    opened(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, c".".as_ptr(), 1) })
+}
+
+fn remount(_: &[String]) -> Outcome {
+    mounted(|| {
+        let here = std::env::current_dir();
+        // Where this works, it makes a mount of the working directory, which then has to be entered anew.
+        mount(c".", c"none", libc::MS_BIND);
+        if let Ok(here) = here {
+            drop(std::env::set_current_dir(here));
+        }
+        mount(c"none", c"none", libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY)
+    })
+}
+
+fn umount(_: &[String]) -> Outcome {
+    // The working directory is no mount, so somebody who may unmount sees EINVAL.
+    // SAFETY: the string ends with NUL and lives until the call returns.
+    permitted(unsafe { libc::umount2(c".".as_ptr(), 0) }.into())
+}
+
 fn pivot_root(_: &[String]) -> Outcome {
     in_child(|| {
         // Where these work, they keep the change from the others and make the new root a mount; where they do not,
@@ -538,11 +707,18 @@ fn chroot(_: &[String]) -> Outcome {
 }
 
 fn mknod_device(_: &[String]) -> Outcome {
-    let name = c"probe-device";
-    // 1:3 is /dev/null (the kernel's devices.txt).
+    // /dev/null (the kernel's devices.txt).
+    character_device(libc::makedev(1, 3))
+}
+
+fn mknod_whiteout(_: &[String]) -> Outcome {
+    character_device(libc::makedev(0, 0))
+}
+
+fn character_device(number: libc::dev_t) -> Outcome {
     // SAFETY: the name ends with NUL and lives until the call returns.
     let made = called(
-        unsafe { libc::mknod(name.as_ptr(), libc::S_IFCHR | 0o600, libc::makedev(1, 3)) }.into(),
+        unsafe { libc::mknod(c"probe-device".as_ptr(), libc::S_IFCHR | 0o600, number) }.into(),
     );
     if matches!(made, Reached(_)) {
         drop(fs::remove_file("probe-device"));
@@ -588,7 +764,7 @@ fn cloned(returned: c_long) -> Outcome {
     match libc::pid_t::try_from(returned) {
         Ok(0) => leave(0),
         Ok(child) if child > 0 => {
-            wait(child);
+            wait(child).ok();
             reached()
         }
         _ => Refused(last_errno()),
@@ -611,6 +787,14 @@ fn caps(_: &[String]) -> Outcome {
     if held.is_empty() { Absent } else { Reached(held.join(" ")) }
 }
 
+fn caps_effective(_: &[String]) -> Outcome {
+    match status("CapEff") {
+        Some(bits) if bits.chars().all(|digit| digit == '0') => Absent,
+        Some(bits) => Reached(bits),
+        None => Broken("no CapEff".into()),
+    }
+}
+
 /// Reached when `key` is 0.
 fn zero(key: &str) -> Outcome {
     match status(key).as_deref() {
@@ -626,6 +810,22 @@ fn no_new_privs(_: &[String]) -> Outcome {
 
 fn seccomp_mode(_: &[String]) -> Outcome {
     zero("Seccomp")
+}
+
+fn foreign_arch(_: &[String]) -> Outcome {
+    in_child(|| {
+        // getpid of 32-bit x86.
+        let mut result: i64 = 20;
+        // SAFETY: the call takes no argument and touches no memory; what the kernel may clobber is named.
+        unsafe {
+            std::arch::asm!("int 0x80", inlateout("rax") result, lateout("r8") _, lateout("r9") _, lateout("r10") _, lateout("r11") _);
+        }
+        if result < 0 {
+            Refused(c_int::try_from(-result).unwrap_or(libc::EINVAL))
+        } else {
+            reached()
+        }
+    })
 }
 
 // The kernel's other doors.
@@ -718,12 +918,21 @@ fn affinity(_: &[String]) -> Outcome {
 /// Pushes into a terminal of its own; where there is none to be had, into standard input, since a filter answers
 /// before the kernel looks at the descriptor.
 fn tiocsti(_: &[String]) -> Outcome {
+    push_into_terminal(libc::TIOCSTI)
+}
+
+/// The kernel reads 32 bits of the number; a filter that compares more would miss this one.
+fn tiocsti_high(_: &[String]) -> Outcome {
+    push_into_terminal(libc::TIOCSTI | 1 << 32)
+}
+
+fn push_into_terminal(request: libc::c_ulong) -> Outcome {
     let master =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open("/dev/ptmx");
     match master {
-        Err(_) => push(0),
+        Err(_) => push(0, request),
         Ok(master) => in_child(|| match terminal(&master) {
-            Ok(terminal) => push(terminal.as_raw_fd()),
+            Ok(terminal) => push(terminal.as_raw_fd(), request),
             Err(error) => refused(&error),
         }),
     }
@@ -749,9 +958,9 @@ fn terminal(master: &File) -> io::Result<OwnedFd> {
 }
 
 /// Pushes one character into the input of `terminal`.
-fn push(terminal: c_int) -> Outcome {
+fn push(terminal: c_int, request: libc::c_ulong) -> Outcome {
     // SAFETY: TIOCSTI reads one byte, which is static.
-    called(unsafe { libc::ioctl(terminal, libc::TIOCSTI, c"x".as_ptr()) }.into())
+    called(unsafe { libc::syscall(libc::SYS_ioctl, terminal, request, c"x".as_ptr()) })
 }
 
 // What was left open.

@@ -6,10 +6,14 @@
 use crate::facts::CgroupFacts;
 use crate::plan::GroupPlan;
 use bailiwick_contract::bytes::ByteString;
+use bailiwick_contract::id::JobId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The quota period, in microseconds: the kernel's default (sched-bwc.rst).
 const PERIOD_US: u64 = 100_000;
@@ -51,16 +55,20 @@ pub struct Counted {
     pub cpu_us: Option<u64>,
 }
 
-/// The name of a job's groups, by which they are found again.
+/// Returns the name of a job's groups, by which they are found again; job ids are unique in one home only.
 #[must_use]
-pub fn group_name(job: &str) -> String {
-    format!("bailiwick-{job}")
+pub fn group_name(home: &Path, job: &JobId) -> String {
+    // FNV-1a: a name, no protection; two homes that collide also need the same job id to meet.
+    let hash = home.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("bailiwick-{hash:016x}-{job}")
 }
 
 impl Groups {
     /// Decides which directories a job gets and what is written into them; makes nothing.
     #[must_use]
-    pub fn plan(plan: &GroupPlan, job: &str) -> Self {
+    pub fn plan(plan: &GroupPlan, name: &str) -> Self {
         match &plan.facts {
             CgroupFacts::Absent => Self { directories: Vec::new(), entries: "tasks" },
             CgroupFacts::V1 { memory, pids, cpu } => {
@@ -72,7 +80,7 @@ impl Groups {
                 let directories = directories
                     .into_iter()
                     .filter_map(|(parent, controller, settings)| {
-                        let path = child(parent.as_ref()?, job);
+                        let path = child(parent.as_ref()?, name);
                         Some(Directory { path, controller, settings: settings? })
                     })
                     .collect();
@@ -80,7 +88,7 @@ impl Groups {
                 Self { directories, entries: "tasks" }
             }
             CgroupFacts::V2 { parent, .. } => {
-                let path = child(parent, job);
+                let path = child(parent, name);
                 let mut settings = plan.memory_bytes.map(memory_v2).unwrap_or_default();
                 settings.extend(plan.pids.map(pids_max).unwrap_or_default());
                 settings.extend(plan.cpu_milli.map(cpu_v2).unwrap_or_default());
@@ -121,25 +129,39 @@ impl Groups {
 
     /// Removes the groups; one that still holds a process stays, and is found again by its name.
     pub fn remove(&self) {
-        for directory in &self.directories {
-            unlinkat(CWD, directory.path.as_str(), AtFlags::REMOVEDIR).ok();
-        }
+        self.try_remove();
+    }
+
+    /// Returns whether all of them are gone.
+    fn try_remove(&self) -> bool {
+        let gone = |directory: &Directory| {
+            let removed = unlinkat(CWD, directory.path.as_str(), AtFlags::REMOVEDIR);
+            matches!(removed, Ok(()) | Err(Errno::NOENT))
+        };
+        self.directories.iter().filter(|directory| !gone(directory)).count() == 0
     }
 }
 
-/// Removes the groups that a killed supervisor left behind for `job`.
-pub fn sweep(facts: &CgroupFacts, job: &str) {
+/// How long init of a killed supervisor may take to leave its groups; it waits for other processors.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Removes the groups that a killed supervisor left behind; what still holds a process after a while stays.
+pub fn sweep(facts: &CgroupFacts, name: &str) {
     let all = GroupPlan {
         facts: facts.clone(),
         memory_bytes: Some(1),
         pids: Some(1),
         cpu_milli: Some(1),
     };
-    Groups::plan(&all, job).remove();
+    let groups = Groups::plan(&all, name);
+    let began = Instant::now();
+    while !groups.try_remove() && began.elapsed() < LEAVE_WITHIN {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
-fn child(parent: &ByteString, job: &str) -> String {
-    format!("{}/{}", parent.to_text(), group_name(job))
+fn child(parent: &ByteString, name: &str) -> String {
+    format!("{}/{name}", parent.to_text())
 }
 
 type Settings = Vec<(&'static str, String, bool)>;
@@ -257,7 +279,7 @@ mod tests {
     /// A directory that stands in for cgroupfs: what the kernel would make is made by the test.
     fn recorded(files: &[&str]) -> (tempfile::TempDir, ByteString) {
         let root = tempfile::tempdir().expect("a directory");
-        let group = root.path().join(group_name("job-1"));
+        let group = root.path().join("bailiwick-job-1");
         fs::create_dir(&group).expect("the group");
         for file in files {
             fs::write(group.join(file), "").expect("a file");
@@ -271,7 +293,7 @@ mod tests {
         let files = ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max"];
         let (root, parent) = recorded(&files);
         let facts = CgroupFacts::V2 { parent, controllers: Vec::new() };
-        let groups = Groups::plan(&limits(facts), "job-1");
+        let groups = Groups::plan(&limits(facts), "bailiwick-job-1");
         let directory = &groups.directories[0];
         for (file, value, _) in &directory.settings {
             directory.write(file, value).expect("written");
@@ -298,7 +320,7 @@ mod tests {
         }
         let facts = CgroupFacts::V2 { parent, controllers: Vec::new() };
         assert_eq!(
-            Groups::plan(&limits(facts), "job-1").counted(),
+            Groups::plan(&limits(facts), "bailiwick-job-1").counted(),
             Counted {
                 memory_bytes_max: Some(123_456),
                 oom_kills: 1,
@@ -312,7 +334,7 @@ mod tests {
     fn version_1_makes_one_group_for_each_hierarchy() {
         let dir = |name: &str| Some(ByteString::from(format!("/sys/fs/cgroup/{name}")));
         let facts = CgroupFacts::V1 { memory: dir("memory"), pids: dir("pids"), cpu: dir("cpu") };
-        let groups = Groups::plan(&limits(facts), "job-1");
+        let groups = Groups::plan(&limits(facts), "bailiwick-job-1");
         let paths: Vec<&str> = groups.directories.iter().map(|dir| dir.path.as_str()).collect();
         assert_eq!(
             paths,
@@ -330,7 +352,7 @@ mod tests {
         let (root, parent) = recorded(&[]);
         fs::remove_dir(root.path().join("bailiwick-job-1")).expect("removed");
         let facts = CgroupFacts::V2 { parent, controllers: Vec::new() };
-        let groups = Groups::plan(&limits(facts), "job-1");
+        let groups = Groups::plan(&limits(facts), "bailiwick-job-1");
         let error = groups.create().expect_err("no such file");
         assert!(error.to_string().contains("memory.max"), "{error}");
     }

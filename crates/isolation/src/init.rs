@@ -8,10 +8,10 @@ use crate::payload::{Payload, PayloadPipes, Stage, Stopped};
 use crate::plan::{INSIDE_ID, LandlockAccess, LandlockRule, Plan};
 use crate::sys::creds;
 use crate::sys::landlock::{Access, Ruleset, abi};
-use crate::sys::process::{Ended, reap};
+use crate::sys::process::{Ended, reap, used_by_children, wait_any};
 use crate::sys::signal::{SignalFd, SignalSet, kill_all};
 use crate::tree;
-use crate::wire::{FromInit, PacketSocket, ToInit};
+use crate::wire::{FromInit, JobEnd, PacketSocket, PayloadEnd, ToInit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Gid, Pid, Signal, Uid};
 use std::io;
@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// How much later than the supervisor's timer init's own fires, so that the supervisor is usually first.
 const TIMER_MARGIN: Duration = Duration::from_millis(50);
+
+/// The longest single wait; poll(2) takes no more than a `timespec` holds.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// What init inherits from its supervisor.
 #[derive(Debug)]
@@ -49,7 +52,7 @@ impl Broken {
 pub(crate) fn run(plan: &Plan, inherited: Inherited) -> u8 {
     let socket = inherited.socket;
     match set_up(plan, &socket, inherited.pipes, inherited.trees) {
-        Ok(Some(mut payload)) => live(plan, &socket, &mut payload),
+        Ok(Some(payload)) => live(plan, &socket, payload),
         // The supervisor is gone: there is nobody to tell.
         Ok(None) => 1,
         Err(broken) => {
@@ -167,10 +170,13 @@ fn enter_groups(plan: &Plan, socket: &PacketSocket) -> Result<bool, Broken> {
     Ok(true)
 }
 
-/// Starts the payload and waits for its end.
-fn live(plan: &Plan, socket: &PacketSocket, payload: &mut Payload) -> u8 {
+/// Starts the payload, waits for its end, and ends what it left behind.
+fn live(plan: &Plan, socket: &PacketSocket, mut payload: Payload) -> u8 {
     let message = match payload.start() {
-        Ok(Ok(pid)) => wait_for(plan, socket, pid),
+        Ok(Ok(pid)) => {
+            payload.release();
+            wait_for(plan, socket, pid).map(ended)
+        }
         Ok(Err(stopped)) => stopped_message(stopped, payload),
         Err(error) => Some(FromInit::Failed {
             step: "could not start the payload's process".into(),
@@ -183,10 +189,14 @@ fn live(plan: &Plan, socket: &PacketSocket, payload: &mut Payload) -> u8 {
     0
 }
 
-fn stopped_message(stopped: Stopped, payload: &Payload) -> Option<FromInit> {
+fn stopped_message(stopped: Stopped, payload: Payload) -> Option<FromInit> {
     match stopped.step {
         Stage::Gate => None,
-        Stage::Command => Some(FromInit::Refused { found: payload.command_exists() }),
+        Stage::Command => {
+            let found = payload.command_exists();
+            payload.release();
+            Some(ended(PayloadEnd::Refused { found }))
+        }
         step => Some(FromInit::Failed {
             step: format!("could not {}", step.doing()),
             error: io::Error::from_raw_os_error(stopped.errno).to_string(),
@@ -194,22 +204,44 @@ fn stopped_message(stopped: Stopped, payload: &Payload) -> Option<FromInit> {
     }
 }
 
+/// Kills and reaps all that is left, and says how the job ended.
+///
+/// The kernel would kill them too, but only after it has taken the mounts down, and that waits for other processors.
+fn ended(payload: PayloadEnd) -> FromInit {
+    loop {
+        // Nobody left to kill is what is wanted; whoever is forked meanwhile is met by the next turn.
+        kill_all(Signal::KILL).ok();
+        match wait_any() {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => break,
+        }
+    }
+    let used = used_by_children();
+    FromInit::Ended(JobEnd {
+        payload,
+        cpu_us: used.user_us + used.system_us,
+        resident_bytes_max: used.resident_bytes_max,
+    })
+}
+
 /// Reaps until the payload has ended; `None` when the supervisor is gone.
-fn wait_for(plan: &Plan, socket: &PacketSocket, payload: Pid) -> Option<FromInit> {
-    let deadline = Instant::now() + Duration::from_millis(plan.watch.wall_clock_ms) + TIMER_MARGIN;
+fn wait_for(plan: &Plan, socket: &PacketSocket, payload: Pid) -> Option<PayloadEnd> {
+    // A wall clock beyond what a clock can hold never ends.
+    let wall = Duration::from_millis(plan.watch.wall_clock_ms).saturating_add(TIMER_MARGIN);
+    let deadline = Instant::now().checked_add(wall);
     let children = SignalFd::new(SignalSet::EMPTY.with(Signal::CHILD)).ok()?;
     loop {
         if let Some(ended) = reap_until(payload) {
             return Some(match ended {
-                Ended::Exited(code) => FromInit::Exited(code),
-                Ended::Killed(signal) => FromInit::Killed(signal),
+                Ended::Exited(code) => PayloadEnd::Exited(code),
+                Ended::Killed(signal) => PayloadEnd::Killed(signal),
             });
         }
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.map_or(LONG, |at| at.saturating_duration_since(Instant::now()));
         if left.is_zero() {
-            return Some(FromInit::TimedOut);
+            return Some(PayloadEnd::TimedOut);
         }
-        if !wait_once(socket, &children, left)? {
+        if !wait_once(socket, &children, left.min(LONG))? {
             return None;
         }
     }

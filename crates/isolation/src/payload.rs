@@ -134,6 +134,11 @@ impl Payload {
         Ok(self.stopped.map_or(Ok(pid), Err))
     }
 
+    /// Closes init's copies of what the payload has, so that the pipes end with the job's processes.
+    pub(crate) fn release(self) {
+        drop(self);
+    }
+
     /// Returns whether one of the files that were tried exists.
     pub(crate) fn command_exists(&self) -> bool {
         self.candidates.iter().any(|path| crate::apply::exists(path))

@@ -21,8 +21,8 @@ const TMPFS_INODES: u64 = 16_384;
 /// What starting one sandbox will do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Names the control groups.
-    pub job: String,
+    /// The name of the job's control groups.
+    pub group: String,
     /// Where the supervisor works.
     pub job_dir: ByteString,
     /// The directory that becomes `/workspace`, for the watch.
@@ -237,7 +237,7 @@ pub fn plan(spec: &SandboxSpec, host: &HostFacts, skeleton: &Skeleton) -> Result
     let mut layout = Layout::default();
     layout.build(spec, host, skeleton);
     Ok(Plan {
-        job: spec.job.to_string(),
+        group: spec.group.clone(),
         job_dir: spec.job_dir.clone(),
         disk: spec.disk.clone(),
         identity: Identity { uid: host.outside_uid, gid: host.outside_gid, by_root: host.by_root },

@@ -8,7 +8,7 @@ use crate::payload::PayloadPipes;
 use crate::plan::{INSIDE_ID, Plan};
 use crate::sys::clone::{Cloned, Namespaces, clone_sandbox};
 use crate::sys::creds;
-use crate::sys::process::{Ended, exit_now, wait};
+use crate::sys::process::{Ended, close_unused, exit_now, wait};
 use crate::tree;
 use crate::wire::{FromInit, PacketSocket, ToInit};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -43,8 +43,8 @@ fn at(step: &str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError { step: step.to_owned(), source }
 }
 
-/// How init ended, and what it and its descendants used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How init ended, where it could not say so itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InitEnd {
     /// The signal that killed it, if one did.
     pub signal: Option<i32>,
@@ -69,17 +69,22 @@ impl Pipes {
 }
 
 impl Sandbox {
-    /// Starts `plan` up to the gate. The calling process must have one thread, which must live as long as the sandbox.
+    /// Starts `plan` up to the gate. The calling process must have one thread, which must live as long as the sandbox;
+    /// `private` are descriptors of the caller's that init must not keep open.
     ///
     /// # Errors
     /// [`StartError`]; nothing of the sandbox is left. What init meets comes later, from [`Sandbox::receive`].
-    pub fn start(plan: &Plan) -> Result<Self, StartError> {
+    pub fn start(plan: &Plan, private: &[BorrowedFd<'_>]) -> Result<Self, StartError> {
         let pipes = Pipes::open().map_err(at("make pipes"))?;
         let (ours, theirs) = PacketSocket::pair().map_err(at("make a socket"))?;
         let trees = prepare_as_root(plan)?;
         match clone_sandbox(Namespaces::SANDBOX, None).map_err(at("clone into new namespaces"))? {
             Cloned::Child => {
                 drop((ours, pipes.stdout.0, pipes.stderr.0, pipes.gate.1));
+                for descriptor in private {
+                    // SAFETY: this copy of the process runs init and exits; its owners of these are never dropped.
+                    unsafe { close_unused(*descriptor) };
+                }
                 let payload = PayloadPipes {
                     stdout: pipes.stdout.1,
                     stderr: pipes.stderr.1,
@@ -116,7 +121,7 @@ impl Sandbox {
             self.tell(&ToInit::Mapped, &[])?;
         }
         let Some(limits) = &plan.groups else { return Ok(()) };
-        let groups = self.groups.insert(Groups::plan(limits, &plan.job));
+        let groups = self.groups.insert(Groups::plan(limits, &plan.group));
         let files = groups.create().map_err(at("make the control groups"))?;
         let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         self.tell(&ToInit::Enter, &borrowed)
@@ -172,7 +177,7 @@ impl Sandbox {
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
     }
 
-    /// Reaps init, once its descriptor says that it has ended.
+    /// Waits for init's end and reaps it. Taking down its mounts waits for other processors, so this may take milliseconds.
     ///
     /// # Errors
     /// It was reaped before.

@@ -37,6 +37,11 @@ impl Supervisor {
         Ok(Self { socket: ours, child })
     }
 
+    /// Returns whether the program has ended; then it is no zombie any more.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits until the program has ended, so that it is no zombie of a caller that lives on.
     ///
     /// # Errors

@@ -11,8 +11,10 @@ use bailiwick_contract::policy::Access;
 /// A sandbox for one job.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
-    /// The job; it names control groups.
+    /// The job.
     pub job: JobId,
+    /// The name of its control groups, unique on this host ([`crate::cgroup::group_name`]).
+    pub group: String,
     /// The directory that becomes `/workspace`.
     pub disk: ByteString,
     /// The directory that the supervisor works in: output, outcome and control socket.

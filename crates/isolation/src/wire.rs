@@ -75,14 +75,32 @@ pub enum FromInit {
         /// Why.
         error: String,
     },
-    /// The command cannot be executed.
+    /// The job is over: every process of the sandbox but init is gone.
+    Ended(JobEnd),
+}
+
+/// How a job ended, and what it used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// How the payload ended.
+    pub payload: PayloadEnd,
+    /// User and system time of all its processes, in microseconds.
+    pub cpu_us: u64,
+    /// Resident memory of the largest of them, in bytes.
+    pub resident_bytes_max: u64,
+}
+
+/// How a payload ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PayloadEnd {
+    /// The command could not be executed.
     Refused {
         /// Whether there is such a file.
         found: bool,
     },
-    /// The payload exited.
+    /// It exited.
     Exited(u8),
-    /// A signal ended the payload.
+    /// A signal ended it.
     Killed(i32),
     /// Init's own timer ended the job.
     TimedOut,

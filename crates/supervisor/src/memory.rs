@@ -33,6 +33,9 @@ impl MemoryWatch {
     pub(crate) fn new(descriptors: Vec<OwnedFd>) -> Option<Self> {
         let mut descriptors = descriptors.into_iter();
         let (segments, proc) = (descriptors.next()?, descriptors.next()?);
+        // A new mount's descriptor is a mere place (open(2), O_PATH): it cannot be listed.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = openat(&proc, ".", flags, Mode::empty()).ok()?;
         Some(Self { segments, proc, tmpfs: descriptors.collect() })
     }
 
@@ -145,11 +148,14 @@ fn count(status: &str, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::CWD;
 
     #[test]
     fn a_process_is_counted_with_what_only_a_descriptor_holds() {
-        let open = |path| OwnedFd::from(std::fs::File::open(path).expect("proc"));
-        let watch = MemoryWatch::new(vec![open("/proc/sysvipc/shm"), open("/proc")]);
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let place = openat(CWD, "/proc", flags, Mode::empty()).expect("proc");
+        let segments = std::fs::File::open("/proc/sysvipc/shm").expect("segments");
+        let watch = MemoryWatch::new(vec![segments.into(), place]);
         let watch = watch.expect("a watch");
         let before = watch.sample();
         let flags = rustix::fs::MemfdFlags::CLOEXEC;

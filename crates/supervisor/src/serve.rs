@@ -17,7 +17,9 @@ use bailiwick_isolation::output::Stream;
 use bailiwick_isolation::plan::Plan;
 use bailiwick_isolation::record::OutcomeFile;
 use bailiwick_isolation::sandbox::{InitEnd, Sandbox};
-use bailiwick_isolation::wire::{Frame, FrameReader, FromInit, Reply, Request, WIRE_VERSION, send};
+use bailiwick_isolation::wire::{
+    Frame, FrameReader, FromInit, JobEnd, PayloadEnd, Reply, Request, WIRE_VERSION, send,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;
@@ -54,10 +56,11 @@ fn serve() -> io::Result<()> {
     let (caller, mut reader) = take_caller()?;
     let Some(plan) = first_frame(&caller, &mut reader)? else { return Ok(()) };
     // Shared with the caller; the workspace stays held while either of us lives.
-    let _hold = reader.take_descriptors();
+    let hold = reader.take_descriptors();
     rustix::process::setsid()?;
     rustix::process::chdir(plan.job_dir.as_bytes())?;
-    let sandbox = match Sandbox::start(&plan) {
+    let private: Vec<_> = hold.iter().map(AsFd::as_fd).chain([caller.as_fd()]).collect();
+    let sandbox = match Sandbox::start(&plan, &private) {
         Ok(sandbox) => sandbox,
         Err(error) => {
             let detail = describe(&error);
@@ -82,7 +85,7 @@ fn serve() -> io::Result<()> {
         buffer: vec![0; READ_BYTES],
     };
     job.run()?;
-    job.settle()
+    job.settle(hold)
 }
 
 /// Moves the socket away from standard input, which the sandbox's init would inherit.
@@ -149,6 +152,7 @@ struct Seen {
     ended_at: Option<Instant>,
     end: Option<FromInit>,
     init_ended: bool,
+    reaped: bool,
     kill_at: Option<Instant>,
     next_tick: Option<Instant>,
     observed: Observed,
@@ -160,15 +164,19 @@ struct Seen {
 }
 
 impl Job<'_> {
-    /// Goes on until init has ended and both pipes are empty.
+    /// Goes on until the job's processes are gone and both pipes are empty.
     fn run(&mut self) -> io::Result<()> {
-        while !(self.seen.init_ended && self.pipes_open == [false, false]) {
+        while !(self.is_over() && self.pipes_open == [false, false]) {
             self.wait_and_act()?;
             self.check_timers();
         }
         // The end may be seen before the last word.
         self.hear_init();
         Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.seen.init_ended || matches!(self.seen.end, Some(FromInit::Ended(_)))
     }
 
     fn wait_and_act(&mut self) -> io::Result<()> {
@@ -325,7 +333,7 @@ impl Job<'_> {
     }
 
     fn check_timers(&mut self) {
-        if self.seen.init_ended {
+        if self.is_over() {
             self.seen.next_tick = None;
             self.seen.kill_at = None;
             self.seen.deadline = None;
@@ -379,22 +387,26 @@ impl Job<'_> {
     }
 
     /// Records the outcome, then says it.
-    fn settle(mut self) -> io::Result<()> {
-        let init = self.sandbox.end()?;
+    fn settle(mut self, hold: Vec<OwnedFd>) -> io::Result<()> {
         let reply = if self.seen.began.is_none() {
             self.never_started()?
         } else {
-            let outcome = Box::new(self.outcome(init));
+            let outcome = Box::new(self.outcome()?);
             let output_budget = self.plan.watch.output_bytes;
             outcome::record(&OutcomeFile::Ended { outcome: outcome.clone(), output_budget })?;
             Reply::Ended(outcome)
         };
+        // Only init is left, on its way out: the caller may give the workspace to the next one.
+        drop(hold);
         if let Some(caller) = &self.caller {
             caller.tell(&reply);
         }
         self.peers.accept(self.listener.as_fd());
         self.peers.hear_stop();
         self.peers.tell(&reply);
+        if !self.seen.reaped {
+            self.sandbox.end()?;
+        }
         self.sandbox.remove_groups();
         // The directory may be gone with its workspace by now.
         std::fs::remove_file(control::CONTROL).ok();
@@ -412,12 +424,13 @@ impl Job<'_> {
         Ok(Reply::SetupFailed { detail })
     }
 
-    fn outcome(&mut self, init: InitEnd) -> JobOutcome {
+    fn outcome(&mut self) -> io::Result<JobOutcome> {
         let counted = self.sandbox.counted().unwrap_or_default();
-        let detail = self.observe(init);
+        let end = self.end()?;
+        let detail = self.observe(&end);
         self.seen.observed.over_memory |= counted.oom_kills > 0;
         let disk = self.storage.measure();
-        let usage = self.usage(init, &counted, disk.bytes);
+        let usage = self.usage(&end, &counted, disk.bytes);
         let quota_events = self.quota_events(&counted, disk.bytes);
         let verdict = judge(&self.seen.observed);
         let (output, trouble) = self.capture.finish();
@@ -443,40 +456,56 @@ impl Job<'_> {
             outcome.reason = Some(Reason::SetupFailed);
             outcome.detail = Some(detail);
         }
-        outcome
+        Ok(outcome)
     }
 
-    /// Takes init's last word into account; returns what broke, if the sandbox did.
-    fn observe(&mut self, init: InitEnd) -> Option<String> {
-        let observed = &mut self.seen.observed;
+    /// Returns the end as init told it; an init that was killed is reaped for what the kernel knows.
+    fn end(&mut self) -> io::Result<End> {
         match self.seen.end.take() {
-            Some(FromInit::Exited(code)) => observed.exit_code = Some(code.into()),
-            Some(FromInit::Killed(signal)) => observed.signal = Some(signal),
-            Some(FromInit::Refused { found }) => {
-                observed.refused = true;
-                observed.exit_code = Some(if found { 126 } else { 127 });
+            Some(FromInit::Ended(end)) => Ok(End::Told(end)),
+            Some(FromInit::Failed { step, error }) => Ok(End::Broken(format!("{step}: {error}"))),
+            Some(FromInit::Started) | None => {
+                self.seen.reaped = true;
+                Ok(End::Killed(self.sandbox.end()?))
             }
-            Some(FromInit::TimedOut) => observed.timed_out = true,
-            Some(FromInit::Failed { step, error }) => return Some(format!("{step}: {error}")),
-            Some(FromInit::Started) | None => observed.signal = init.signal,
+        }
+    }
+
+    /// Takes the end into account; returns what broke, if the sandbox did.
+    fn observe(&mut self, end: &End) -> Option<String> {
+        let observed = &mut self.seen.observed;
+        match end {
+            End::Told(JobEnd { payload: PayloadEnd::Exited(code), .. }) => {
+                observed.exit_code = Some((*code).into());
+            }
+            End::Told(JobEnd { payload: PayloadEnd::Killed(signal), .. }) => {
+                observed.signal = Some(*signal);
+            }
+            End::Told(JobEnd { payload: PayloadEnd::Refused { found }, .. }) => {
+                observed.refused = true;
+                observed.exit_code = Some(if *found { 126 } else { 127 });
+            }
+            End::Told(JobEnd { payload: PayloadEnd::TimedOut, .. }) => observed.timed_out = true,
+            End::Killed(init) => observed.signal = init.signal,
+            End::Broken(detail) => return Some(detail.clone()),
         }
         // RLIMIT_FSIZE is the watch's backstop, so its signal says the same.
         observed.over_storage |= observed.signal == Some(SIGXFSZ);
         None
     }
 
-    fn usage(&self, init: InitEnd, counted: &Counted, storage_bytes: u64) -> Usage {
+    fn usage(&self, end: &End, counted: &Counted, storage_bytes: u64) -> Usage {
         let ended = self.seen.ended_at.unwrap_or_else(Instant::now);
         let wall =
             self.seen.began.map_or(Duration::ZERO, |began| ended.saturating_duration_since(began));
         let (memory_bytes_max, memory_basis) = match counted.memory_bytes_max {
             Some(bytes) => (bytes, Basis::Cgroup),
             None if self.seen.memory_bytes_max > 0 => (self.seen.memory_bytes_max, Basis::Watch),
-            None => (init.resident_bytes_max, Basis::Wait4),
+            None => (end.resident_bytes_max(), Basis::Wait4),
         };
         let (cpu_us, cpu_basis) = match counted.cpu_us {
             Some(used) => (used, Basis::Cgroup),
-            None => (init.cpu_us, Basis::Wait4),
+            None => (end.cpu_us(), Basis::Wait4),
         };
         Usage {
             wall_time_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
@@ -509,6 +538,34 @@ impl Job<'_> {
             events.push(event(Limit::Storage, 1, detail));
         }
         events
+    }
+}
+
+/// How a job ended, and who says so.
+enum End {
+    /// Init.
+    Told(JobEnd),
+    /// The kernel: init was killed.
+    Killed(InitEnd),
+    /// A step of init's failed.
+    Broken(String),
+}
+
+impl End {
+    const fn cpu_us(&self) -> u64 {
+        match self {
+            Self::Told(end) => end.cpu_us,
+            Self::Killed(init) => init.cpu_us,
+            Self::Broken(_) => 0,
+        }
+    }
+
+    const fn resident_bytes_max(&self) -> u64 {
+        match self {
+            Self::Told(end) => end.resident_bytes_max,
+            Self::Killed(init) => init.resident_bytes_max,
+            Self::Broken(_) => 0,
+        }
     }
 }
 

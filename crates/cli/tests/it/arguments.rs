@@ -185,7 +185,7 @@ fn a_value_of_a_variable_is_never_echoed() {
     let mut env = plain();
     env.set("SET", "from-the-shell-hunter2");
     drop(env.write("bad.env", "GOOD=1\nexport BAD=hunter2\n"));
-    let lines: [&[&str]; 11] = [
+    let lines: [&[&str]; 13] = [
         &["run", "--env", "TOKEN=hunter2", "demo", "true"],
         &["run", "--env=TOKEN=hunter2", "demo", "true"],
         &["exec", "--env", "TOKEN=hunter2", "--", "true"],
@@ -194,6 +194,8 @@ fn a_value_of_a_variable_is_never_echoed() {
         &["exec", "--envy=TOKEN=hunter2", "--", "true"],
         &["run", "-eTOKEN=hunter2", "demo", "true"],
         &["create", "TOKEN=hunter2"],
+        &["create", "TOKEN=hunter2>"],
+        &["create", "--bogus=hunter2..."],
         &["create", "--env", "TOKEN=hunter2"],
         &["TOKEN=hunter2", "run", "demo"],
         &["run", "--env-file", "bad.env", "demo", "true"],

@@ -172,6 +172,38 @@ pub(crate) fn reap() -> io::Result<Option<Reaped>> {
     }
 }
 
+/// Waits until some child ends and reaps it. Returns `None` when there is no child.
+///
+/// # Errors
+/// None that is known.
+pub(crate) fn wait_any() -> io::Result<Option<Reaped>> {
+    loop {
+        match wait4(-1, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Returns what the children that were reaped so far, and those that they had reaped, have used.
+pub(crate) fn used_by_children() -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage writes one `rusage`, on this stack frame; it fails for no value of this kind.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    // SAFETY: `rusage` is made of integers, so that zeros, or what getrusage wrote over them, are a value.
+    used(&unsafe { usage.assume_init() })
+}
+
+/// Closes a descriptor that this copy of the process will not use.
+///
+/// # Safety
+/// Nobody in this process uses it any more; whoever owns it is never dropped.
+pub(crate) unsafe fn close_unused(descriptor: BorrowedFd<'_>) {
+    // SAFETY: the caller vouches for it.
+    unsafe { libc::close(descriptor.as_raw_fd()) };
+}
+
 fn wait4(pid: libc::pid_t, options: c_int) -> io::Result<Option<Reaped>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

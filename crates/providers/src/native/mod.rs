@@ -23,6 +23,7 @@ use bailiwick_contract::provider::{
     ByteSink, EntrySource, Gate, Hold, Inspection, OutputBytes, OutputPart, Profile, Provider,
     ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
 };
+use bailiwick_isolation::cgroup;
 use bailiwick_isolation::facts::HostFacts;
 use bailiwick_isolation::spawn::Supervisor;
 use home::Home;
@@ -88,25 +89,14 @@ impl Native {
     }
 
     fn finish(&self, supervisor: Supervisor) {
+        self.reap();
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(supervisor);
     }
 
-    /// Waits until all supervisors that have said their outcome are gone, and with them their holds and groups.
+    /// Reaps the supervisors that are gone; those that are still tidying up are met by the next job.
     fn reap(&self) {
-        let finished = {
-            let mut guard = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *guard)
-        };
-        for supervisor in finished {
-            // It was started by us, so wait can only fail when somebody else reaped it.
-            supervisor.reap().ok();
-        }
-    }
-}
-
-impl Drop for Native {
-    fn drop(&mut self) {
-        self.reap();
+        let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        finished.retain_mut(|supervisor| !supervisor.has_ended());
     }
 }
 
@@ -132,8 +122,6 @@ impl Provider for Native {
     }
 
     fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError> {
-        // Our own supervisors share the holds that they were started under.
-        self.reap();
         hold::take(&self.home, id, slots)
     }
 
@@ -218,7 +206,8 @@ impl Provider for Native {
     }
 
     fn sweep(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        bailiwick_isolation::cgroup::sweep(&self.facts()?.cgroup, job.as_str());
+        let name = cgroup::group_name(self.home.path(), job);
+        cgroup::sweep(&self.facts()?.cgroup, &name);
         stop::sweep(&self.home, job);
         Ok(())
     }

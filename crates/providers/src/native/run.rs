@@ -11,6 +11,7 @@ use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, OutputFacts, Reason, Usage};
 use bailiwick_contract::provider::{Gate, Hold, ProviderError};
 use bailiwick_contract::time::Timestamp;
+use bailiwick_isolation::cgroup::{group_name, sweep};
 use bailiwick_isolation::plan::{Plan, PlanError, plan};
 use bailiwick_isolation::skeleton;
 use bailiwick_isolation::spawn::Supervisor;
@@ -57,9 +58,9 @@ pub(super) fn run(
             broken(Reason::SetupFailed, Some(detail), opened_at, cx)
         }
         None => {
-            native.finish(supervisor);
-            native.reap();
-            bailiwick_isolation::cgroup::sweep(&native.facts()?.cgroup, job.id.as_str());
+            // It was started by us, so wait can only fail when somebody else reaped it.
+            supervisor.reap().ok();
+            sweep(&native.facts()?.cgroup, &group_name(native.home.path(), &job.id));
             return Ok(lost(native, job, opened_at, cx));
         }
     };
@@ -84,6 +85,7 @@ fn prepare(
         .map_err(trouble::on("build the root of sandboxes in", &native.home.skeleton()))?;
     let spec = SandboxSpec {
         job: job.id.clone(),
+        group: group_name(native.home.path(), &job.id),
         disk: bytes(&native.home.tree(id)),
         job_dir: bytes(dir),
         argv: job.argv.clone(),
