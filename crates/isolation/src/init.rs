@@ -208,17 +208,19 @@ fn stopped_message(stopped: Stopped, payload: Payload) -> Option<FromInit> {
 ///
 /// The kernel would kill them too, but only after it has taken the mounts down, and that waits for other processors.
 fn ended(payload: PayloadEnd) -> FromInit {
+    let mut left_behind = 0;
     loop {
         // Nobody left to kill is what is wanted; whoever is forked meanwhile is met by the next turn.
         kill_all(Signal::KILL).ok();
         match wait_any() {
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => left_behind += 1,
             Ok(None) | Err(_) => break,
         }
     }
     let used = used_by_children();
     FromInit::Ended(JobEnd {
         payload,
+        left_behind,
         cpu_us: used.user_us + used.system_us,
         resident_bytes_max: used.resident_bytes_max,
     })

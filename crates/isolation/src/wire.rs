@@ -84,6 +84,8 @@ pub enum FromInit {
 pub struct JobEnd {
     /// How the payload ended.
     pub payload: PayloadEnd,
+    /// How many other processes it left behind; they were killed.
+    pub left_behind: u64,
     /// User and system time of all its processes, in microseconds.
     pub cpu_us: u64,
     /// Resident memory of the largest of them, in bytes.

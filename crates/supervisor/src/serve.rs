@@ -159,7 +159,7 @@ struct Seen {
     memory_bytes_max: u64,
     memory_overshoot: u64,
     storage_overshoot: u64,
-    pids_refused: u64,
+    pids_met: bool,
     pipes_widened: bool,
 }
 
@@ -376,9 +376,7 @@ impl Job<'_> {
         let sample = watch.sample();
         self.seen.memory_bytes_max = self.seen.memory_bytes_max.max(sample.bytes);
         // Init is one of the tasks, and no part of the limit.
-        if self.plan.watch.pids.is_some_and(|limit| sample.tasks > limit) {
-            self.seen.pids_refused = self.seen.pids_refused.max(1);
-        }
+        self.seen.pids_met |= self.plan.watch.pids.is_some_and(|limit| sample.tasks > limit);
         if sample.bytes > limit {
             self.seen.observed.over_memory = true;
             self.seen.memory_overshoot = sample.bytes - limit;
@@ -474,6 +472,9 @@ impl Job<'_> {
     /// Takes the end into account; returns what broke, if the sandbox did.
     fn observe(&mut self, end: &End) -> Option<String> {
         let observed = &mut self.seen.observed;
+        if let (End::Told(end), Some(limit)) = (end, self.plan.watch.pids) {
+            self.seen.pids_met |= end.left_behind + 1 >= limit;
+        }
         match end {
             End::Told(JobEnd { payload: PayloadEnd::Exited(code), .. }) => {
                 observed.exit_code = Some((*code).into());
@@ -522,14 +523,17 @@ impl Job<'_> {
     fn quota_events(&self, counted: &Counted, storage_bytes: u64) -> Vec<QuotaEvent> {
         let event = |limit, count, detail: &str| QuotaEvent { limit, count, detail: detail.into() };
         let mut events = Vec::new();
+        if self.seen.pids_met {
+            let detail = "the job had as many processes and threads as it may have";
+            events.push(event(Limit::Pids, 1, detail));
+        }
         if counted.oom_kills > 0 {
             let detail = "the kernel killed processes of the job for want of memory";
             events.push(event(Limit::Memory, counted.oom_kills, detail));
         }
-        let refused = counted.pids_refused.max(self.seen.pids_refused);
-        if refused > 0 {
+        if counted.pids_refused > 0 {
             let detail = "the job was refused further processes (EAGAIN)";
-            events.push(event(Limit::Pids, refused, detail));
+            events.push(event(Limit::Pids, counted.pids_refused, detail));
         }
         let observed = &self.seen.observed;
         let over = storage_bytes > self.plan.watch.storage_bytes;
