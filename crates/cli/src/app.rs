@@ -51,6 +51,14 @@ impl App {
         Ok(self.provider.get_or_init(|| made).as_ref())
     }
 
+    /// Lets the provider begin what a job will need; whatever stands against it is said when the job is asked for.
+    pub(crate) fn expect_job(&self) {
+        let base = BaseArgs { provider: None, json: false };
+        if let Ok(provider) = self.provider(&base) {
+            provider.expect_job();
+        }
+    }
+
     /// Returns the engine over this app's parts.
     ///
     /// # Errors

@@ -19,11 +19,15 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     output::catch_bugs();
-    let settings = Settings::read();
-    match usage::parse(&settings) {
+    let app = App::new(Settings::read());
+    // A supervisor takes as long to start as the arguments take to parse.
+    if usage::asks_for_a_job(&app.settings) {
+        app.expect_job();
+    }
+    match usage::parse(&app.settings) {
         Ok(command) => {
             let json = command.json();
-            output::finish(output::caught(|| command.run(&App::new(settings))), json)
+            output::finish(output::caught(|| command.run(&app)), json)
         }
         Err(stopped) => stopped.report(),
     }

@@ -34,6 +34,11 @@ impl Stopped {
     }
 }
 
+/// Returns whether the verb is one that runs a job, before anything else about it is known.
+pub(crate) fn asks_for_a_job(settings: &Settings) -> bool {
+    settings.args.get(1).is_some_and(|verb| verb == "exec" || verb == "run")
+}
+
 /// Parses the arguments.
 ///
 /// # Errors

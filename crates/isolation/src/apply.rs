@@ -132,11 +132,11 @@ impl LinuxKernel {
         }
     }
 
-    /// Puts a clone of something harmless over an entry of `/proc`.
+    /// Puts a clone of something harmless over an entry of `/proc`. A clone has the attributes of the mount that it is of,
+    /// and both of these are read-only: `/dev/null` is a source, `/var/empty` a part of the skeleton.
     fn cover(&self, with: &core::ffi::CStr, name: &str) -> io::Result<()> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(self.root()?, with, flags)?;
-        read_only(tree.as_fd())?;
         Ok(move_mount(tree.as_fd(), c"", self.proc()?, name, FROM_DESCRIPTOR)?)
     }
 

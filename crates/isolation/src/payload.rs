@@ -33,6 +33,9 @@ pub(crate) struct Payload {
     stopped: Option<Stopped>,
 }
 
+/// What a stage does.
+type Act = fn(&Payload) -> io::Result<()>;
+
 /// Where a payload stopped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopped {
@@ -145,7 +148,7 @@ impl Payload {
     }
 
     fn run(&mut self) -> Stopped {
-        let stages: [(Stage, fn(&Self) -> io::Result<()>); 6] = [
+        let stages: [(Stage, Act); 6] = [
             (Stage::Surroundings, Self::surroundings),
             (Stage::Limits, Self::limits),
             (Stage::Privileges, Self::privileges),

@@ -347,7 +347,7 @@ impl Layout {
                 }
             });
         }
-        for part in ["etc", "dev"] {
+        for part in ["etc", "dev", "var/empty"] {
             let source = self.source(skeleton.part(part), true, false);
             self.attach(source, part);
         }

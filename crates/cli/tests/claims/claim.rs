@@ -211,9 +211,7 @@ mod tests {
     fn a_claim_without_its_control_does_not_hold() {
         let refused = || Seen::Refused("EPERM".into());
         assert!(!Verdict { inside: refused(), control: refused() }.holds());
-        assert!(
-            !Verdict { inside: refused(), control: Seen::Broken("usage".into()) }.holds()
-        );
+        assert!(!Verdict { inside: refused(), control: Seen::Broken("usage".into()) }.holds());
         assert!(Verdict { inside: refused(), control: Seen::Reached(String::new()) }.holds());
     }
 

@@ -31,7 +31,8 @@ pub(crate) fn check(theme: &str, claims: &[Claim]) {
 
 fn row(claim: &Claim, user: User, verdict: &Verdict) -> String {
     let cut = |text: String| text.lines().next().unwrap_or_default().chars().take(24).collect();
-    let [inside, control]: [String; 2] = [&verdict.inside, &verdict.control].map(|seen| cut(seen.to_string()));
+    let [inside, control]: [String; 2] =
+        [&verdict.inside, &verdict.control].map(|seen| cut(seen.to_string()));
     let user = format!("{user:?}").to_lowercase();
     format!("{:<24}  {user:<9}  {inside:<24}  {control:<24}", claim.id)
 }
@@ -46,6 +47,7 @@ fn show(table: &str) {
 fn skip(reason: &str) {
     show(&format!("skipped: {reason}\n"));
     let Some(path) = std::env::var_os("BAILIWICK_TEST_SKIPS") else { return };
-    let mut file = OpenOptions::new().append(true).create(true).open(path).expect("a list of skips");
+    let mut file =
+        OpenOptions::new().append(true).create(true).open(path).expect("a list of skips");
     writeln!(file, "{reason}").expect("the list can be written");
 }

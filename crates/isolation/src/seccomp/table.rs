@@ -75,6 +75,7 @@ pub(crate) enum Test {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syscall {
     /// The name of the constant, `SYS_` included.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests name a call by it"))]
     pub(crate) name: &'static str,
     /// The number of syscall(2).
     pub(crate) number: u32,
@@ -92,6 +93,7 @@ impl Syscall {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     /// Why they get it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever reads the table"))]
     pub(crate) reason: &'static str,
     /// What they get.
     pub(crate) verdict: Verdict,

@@ -5,7 +5,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::ops::BitOr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
@@ -16,6 +15,7 @@ use rustix::process::Pid;
 pub(crate) struct Namespaces(u64);
 
 impl Namespaces {
+    #[cfg(test)]
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const USER: Self = Self::of(libc::CLONE_NEWUSER);
     pub(crate) const MOUNT: Self = Self::of(libc::CLONE_NEWNS);
@@ -37,14 +37,6 @@ impl Namespaces {
 
     const fn of(flag: c_int) -> Self {
         Self(flag.cast_unsigned() as u64)
-    }
-}
-
-impl BitOr for Namespaces {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
     }
 }
 
@@ -77,14 +69,6 @@ pub(crate) fn clone_sandbox(
     // SAFETY: the process has no other thread, as just asked, and only another thread could start
     // one.
     unsafe { clone_unchecked(namespaces, cgroup) }
-}
-
-/// Clones the calling process, as fork(2).
-///
-/// # Errors
-/// EAGAIN at the limit of processes; and as [`clone_sandbox`] for threads. Then there is no child.
-pub(crate) fn fork() -> io::Result<Cloned> {
-    clone_sandbox(Namespaces::NONE, None)
 }
 
 /// [`clone_sandbox`] without its question whether the process has threads.

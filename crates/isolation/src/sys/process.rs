@@ -2,7 +2,7 @@
 //!
 //! Sessions, directories, limits, affinity and standard descriptors are in `rustix`
 //! (`process::setsid`, `chdir`, `setrlimit`, `thread::sched_setaffinity`, `stdio::dup2_stdin`), all
-//! callable after `vfork`. Sources: execve(2), execveat(2) (Linux 3.19), _exit(2), wait4(2),
+//! callable after `vfork`. Sources: execve(2), _exit(2), wait4(2),
 //! close_range(2) (Linux 5.9, `CLOSE_RANGE_CLOEXEC` 5.11).
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -20,6 +20,7 @@ pub(crate) struct StringVector {
     /// Null-terminated; each pointer is into a string of `strings`.
     pointers: Vec<*const c_char>,
     /// Owns what `pointers` points to; a `CString` does not move its bytes when it moves.
+    #[expect(dead_code, reason = "kept alive for `pointers`")]
     strings: Vec<CString>,
 }
 
@@ -29,11 +30,6 @@ impl StringVector {
         let mut pointers: Vec<_> = strings.iter().map(|string| string.as_ptr()).collect();
         pointers.push(ptr::null());
         Self { pointers, strings }
-    }
-
-    /// Returns the strings.
-    pub(crate) fn strings(&self) -> &[CString] {
-        &self.strings
     }
 }
 
@@ -52,32 +48,6 @@ pub(crate) fn execve(
     io::Error::last_os_error()
 }
 
-/// Replaces the calling process by the program that `file` is open on; callable after `vfork`.
-/// Returns only why it could not.
-///
-/// A script needs `file` not to be closed on exec: its interpreter opens `/dev/fd/N`.
-#[must_use]
-pub(crate) fn execveat(
-    file: BorrowedFd<'_>,
-    arguments: &StringVector,
-    environment: &StringVector,
-) -> io::Error {
-    let (argv, envp) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
-    // SAFETY: the empty path makes execveat use `file`, which is borrowed; the vectors are as in
-    // `execve`.
-    unsafe {
-        libc::syscall(
-            libc::SYS_execveat,
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            argv,
-            envp,
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    io::Error::last_os_error()
-}
-
 /// Ends the calling process at once: no destructors, no buffers, no exit handlers; callable after
 /// `vfork`.
 pub(crate) fn exit_now(code: u8) -> ! {
@@ -91,26 +61,8 @@ pub(crate) fn exit_now(code: u8) -> ! {
 /// # Errors
 /// EINVAL before Linux 5.11. Then nothing has changed.
 pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
+    let flags = libc::CLOSE_RANGE_CLOEXEC;
     // SAFETY: close_range takes no pointer, and with this flag no descriptor becomes invalid.
-    unsafe { close_range(first, libc::CLOSE_RANGE_CLOEXEC) }
-}
-
-/// Closes every descriptor from `first` on.
-///
-/// # Errors
-/// None that is known.
-///
-/// # Safety
-/// Nobody in this process owns or uses one of them any more.
-pub(crate) unsafe fn close_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: the caller vouches for it.
-    unsafe { close_range(first, 0) }
-}
-
-/// # Safety
-/// Without `CLOSE_RANGE_CLOEXEC`: nobody in this process owns or uses a descriptor from `first` on.
-unsafe fn close_range(first: RawFd, flags: libc::c_uint) -> io::Result<()> {
-    // SAFETY: close_range takes no pointer; the caller vouches for the descriptors.
     let returned = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) };
     super::checked(returned).map(drop)
 }
@@ -240,8 +192,6 @@ fn microseconds(time: libc::timeval) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::{AsFd, IntoRawFd};
-
     use super::*;
     use crate::sys::clone::tests::in_child;
 
@@ -258,17 +208,6 @@ mod tests {
             1
         });
         assert_eq!(ended, Ended::Exited(42));
-    }
-
-    #[test]
-    fn a_program_can_be_an_open_file() {
-        let shell = std::fs::File::open("/bin/sh").expect("a shell");
-        let (arguments, environment) = (vector(&[c"sh", c"-c", c"exit 43"]), vector(&[]));
-        let ended = in_child(|| {
-            let _error = execveat(shell.as_fd(), &arguments, &environment);
-            1
-        });
-        assert_eq!(ended, Ended::Exited(43));
     }
 
     #[test]
@@ -303,20 +242,6 @@ mod tests {
             let marked = close_on_exec_from(3);
             let flags = rustix::io::fcntl_getfd(&leaked);
             u8::from(marked.is_err() || flags != Ok(rustix::io::FdFlags::CLOEXEC))
-        });
-        assert_eq!(ended, Ended::Exited(0));
-    }
-
-    #[test]
-    fn descriptors_are_closed() {
-        let ended = in_child(|| {
-            let Ok(leaked) = rustix::io::dup(rustix::stdio::stdin()) else { return 1 };
-            let leaked = leaked.into_raw_fd();
-            // SAFETY: this child uses no descriptor above 2, and `leaked` is a number only.
-            let closed = unsafe { close_from(3) };
-            // SAFETY: F_GETFD takes no pointer, and asks about a number whether it is open.
-            let open = unsafe { libc::fcntl(leaked, libc::F_GETFD) } != -1;
-            u8::from(closed.is_err() || open)
         });
         assert_eq!(ended, Ended::Exited(0));
     }
