@@ -220,7 +220,7 @@ mod tests {
             dir = open_directory(dir.as_fd(), "deeper").expect("open");
         }
         fs::create_dir_all(disk.join("closed/inner")).expect("directories");
-        fs::set_permissions(disk.join("closed"), fs::Permissions::from_mode(0)).expect("closed");
+        fs::set_permissions(disk.join("closed"), fs::Permissions::from_mode(0o0)).expect("closed");
         remove(&disk).expect("removed");
         assert!(!disk.exists() && keep.exists());
         remove(&disk).expect("removing again is no error");

@@ -13,6 +13,7 @@ use crate::sys::signal::{SignalFd, SignalSet, kill_all};
 use crate::tree;
 use crate::wire::{FromInit, JobEnd, PacketSocket, PayloadEnd, ToInit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Gid, Pid, Signal, Uid};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -71,6 +72,8 @@ fn set_up(
 ) -> Result<Option<Payload>, Broken> {
     // Held while the vfork'ed payload shares this memory, and read from a descriptor afterwards.
     SignalSet::ALL.block().map_err(Broken::at("block signals"))?;
+    // A job's files do not depend on who asked for it.
+    rustix::process::umask(Mode::WGRP | Mode::WOTH);
     if !take_identity(plan, socket)? {
         return Ok(None);
     }

@@ -67,6 +67,8 @@ pub struct Source {
     pub read_only: bool,
     /// Whether it is a device node, which `nodev` would disable.
     pub device: bool,
+    /// Whether a link on the way to it is refused: the path was resolved, and somebody may have put one there since.
+    pub resolved: bool,
     /// The owner on disk that the job stands for, where root shows a writable path of somebody else's.
     pub owner: Option<(u32, u32)>,
 }
@@ -274,12 +276,16 @@ fn refuse_host_path(path: &HostPathFacts, host: &HostFacts) -> Result<(), PlanEr
         "it is not a resolved path"
     } else if RESERVED.iter().any(|reserved| is_below(bytes, reserved)) || bytes == b"/tmp" {
         "the sandbox has its own there"
-    } else if path.access == Access::ReadWrite && path.owner_uid == 0 && host.by_root {
-        "it is writable and owned by root, so a job could leave a setuid-root file on the host"
+    } else if path.access == Access::ReadWrite && belongs_to_root(path) && host.by_root {
+        "it is writable and belongs to root or its group, so a job could leave a file with root's rights on the host"
     } else {
         return Ok(());
     };
     Err(PlanError::HostPath { path: path.path.to_text().escape_debug().to_string(), why })
+}
+
+fn belongs_to_root(path: &HostPathFacts) -> bool {
+    path.owner_uid == 0 || path.owner_gid == 0
 }
 
 fn is_below(path: &[u8], parent: &[u8]) -> bool {
@@ -325,7 +331,7 @@ impl Layout {
     }
 
     fn source(&mut self, path: ByteString, read_only: bool, device: bool) -> usize {
-        self.sources.push(Source { path, read_only, device, owner: None });
+        self.sources.push(Source { path, read_only, device, resolved: false, owner: None });
         self.sources.len() - 1
     }
 
@@ -388,6 +394,7 @@ impl Layout {
     fn host_path(&mut self, path: &HostPathFacts, host: &HostFacts) {
         let read_only = path.access == Access::ReadOnly;
         let source = self.source(path.path.clone(), read_only, false);
+        self.sources[source].resolved = true;
         if host.by_root && !read_only {
             self.sources[source].owner = Some((path.owner_uid, path.owner_gid));
         }
@@ -481,11 +488,9 @@ fn rlimits(spec: &SandboxSpec) -> Rlimits {
 }
 
 fn payload(spec: &SandboxSpec) -> PayloadPlan {
-    let mut path: Vec<ByteString> = spec
-        .host_paths
-        .iter()
-        .filter(|path| path.toolchain)
-        .map(|path| path.path.clone())
+    let toolchains = spec.host_paths.iter().filter(|path| path.toolchain);
+    let mut path: Vec<ByteString> = toolchains
+        .flat_map(|path| [[path.path.as_bytes(), b"/bin"].concat().into(), path.path.clone()])
         .collect();
     path.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(ByteString::from));
     PayloadPlan {

@@ -7,7 +7,7 @@ use crate::plan::{Identity, Source};
 use crate::sys::clone::{Cloned, Namespaces, clone_sandbox};
 use crate::sys::mount::{MountChange, mount_setattr};
 use crate::sys::process::{exit_now, wait};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, OpenTreeFlags, open_tree};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
@@ -31,11 +31,7 @@ pub(crate) fn clone_all(
 }
 
 fn clone_one(source: &Source, identity: Identity) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    let tree = open_tree(CWD, source.path.as_bytes(), flags)?;
+    let tree = open_clone(source)?;
     let users = source.owner.map(|owner| UserNamespace::mapping(owner, identity)).transpose()?;
     let change = MountChange {
         set: attributes(source),
@@ -47,6 +43,20 @@ fn clone_one(source: &Source, identity: Identity) -> io::Result<OwnedFd> {
     };
     mount_setattr(tree.as_fd(), &change)?;
     Ok(tree)
+}
+
+fn open_clone(source: &Source) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    if !source.resolved {
+        return Ok(open_tree(CWD, source.path.as_bytes(), flags)?);
+    }
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let place = OFlags::PATH | OFlags::CLOEXEC;
+    let place = openat2(CWD, source.path.as_bytes(), place, Mode::empty(), resolve)?;
+    Ok(open_tree(&place, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)?)
 }
 
 fn attributes(source: &Source) -> MountAttrFlags {

@@ -53,11 +53,12 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn serve() -> io::Result<()> {
+    // At once: an interrupt that a terminal sends to the caller is the caller's to hand on.
+    rustix::process::setsid()?;
     let (caller, mut reader) = take_caller()?;
     let Some(plan) = first_frame(&caller, &mut reader)? else { return Ok(()) };
     // Shared with the caller; the workspace stays held while either of us lives.
     let hold = reader.take_descriptors();
-    rustix::process::setsid()?;
     rustix::process::chdir(plan.job_dir.as_bytes())?;
     let private: Vec<_> = hold.iter().map(AsFd::as_fd).chain([caller.as_fd()]).collect();
     let sandbox = match Sandbox::start(&plan, &private) {

@@ -101,9 +101,13 @@ pub(crate) const CLAIMS: &[Claim] = &[
         attempt("./probe proc-sys-write", &["EROFS", "EACCES"], Control::Root),
     ),
     Claim::tried(
-        "write-sysrq",
-        "A job cannot write to the kernel's trigger of emergency functions.",
-        attempt("./probe open-write /proc/sysrq-trigger", &["EROFS", "EACCES"], Control::Root),
+        "write-proc-irq",
+        "A job cannot direct an interrupt.",
+        attempt(
+            "./probe open-write /proc/irq/default_smp_affinity",
+            &["EROFS", "EACCES"],
+            Control::Root,
+        ),
     ),
     Claim::tried(
         "write-cgroup",

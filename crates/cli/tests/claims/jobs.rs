@@ -23,7 +23,12 @@ pub(crate) const CLAIMS: &[Claim] = &[
     Claim::steps(
         "leftover-stopped",
         "A process that a job left stopped dies with the job.",
-        |scene| leftover(scene, "./NAME 600 & kill -STOP $!"),
+        |scene| {
+            leftover(
+                scene,
+                "./NAME 600 & until ./probe see-host-process NAME; do sleep 0.05; done; kill -STOP $!",
+            )
+        },
     ),
     Claim::steps("other-process", "A job cannot see a process of another job.", |scene| {
         beside_another(scene, "./probe see-host-process NAME")

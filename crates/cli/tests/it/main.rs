@@ -12,6 +12,7 @@ mod help;
 mod interrupt;
 mod kill;
 mod limits;
+mod readme;
 mod schema;
 mod secrets;
 mod support;

@@ -316,6 +316,13 @@ fn the_program_is_short() {
 }
 
 #[test]
+fn every_group_says_why_in_a_sentence_of_its_own() {
+    let reasons: HashSet<_> = TABLE.iter().map(|group| group.reason).collect();
+    assert_eq!(reasons.len(), TABLE.len());
+    assert!(reasons.iter().all(|reason| reason.len() > 10), "{reasons:?}");
+}
+
+#[test]
 fn names_and_numbers_are_unique() {
     let calls = || TABLE.iter().flat_map(|group| group.calls);
     let names: HashSet<_> = calls().map(|call| call.name).collect();
