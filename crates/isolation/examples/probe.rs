@@ -82,6 +82,7 @@ const PROBES: &[Probe] = &[
     probe("see-host-process", "NAME", "a process of that name in /proc", see_host_process),
     probe("proc-environ", "NAME", "a variable of that name in another process", proc_environ),
     probe("kill", "PID", "the permission to signal a process", kill),
+    probe("shared-memory", "ID", "a System V shared memory segment", shared_memory),
     probe("ptrace", "", "tracing an own child", ptrace),
     probe("ptrace-init", "", "tracing process 1", ptrace_init),
     probe("process-vm", "", "the memory of an own child", process_vm),
@@ -558,6 +559,12 @@ fn proc_environ(args: &[String]) -> Outcome {
 fn kill(args: &[String]) -> Outcome {
     let Ok(pid) = args[0].parse::<c_long>() else { return Broken("not a PID".into()) };
     numbers_to(libc::SYS_kill, pid)
+}
+
+fn shared_memory(args: &[String]) -> Outcome {
+    let Ok(id) = args[0].parse::<c_long>() else { return Broken("not an ID".into()) };
+    // The kernel chooses where, and nothing of ours lies there.
+    called(numbers(libc::SYS_shmat, id, 0, libc::SHM_RDONLY.into()))
 }
 
 /// Calls `call` with one number and zeros.

@@ -6,14 +6,10 @@
 use crate::facts::CgroupFacts;
 use crate::plan::GroupPlan;
 use bailiwick_contract::bytes::ByteString;
-use bailiwick_contract::id::JobId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// The quota period, in microseconds: the kernel's default (sched-bwc.rst).
 const PERIOD_US: u64 = 100_000;
@@ -53,16 +49,6 @@ pub struct Counted {
     pub pids_refused: u64,
     /// Processor time, in microseconds; version 2 only.
     pub cpu_us: Option<u64>,
-}
-
-/// Returns the name of a job's groups, by which they are found again; job ids are unique in one home only.
-#[must_use]
-pub fn group_name(home: &Path, job: &JobId) -> String {
-    // FNV-1a: a name, no protection; two homes that collide also need the same job id to meet.
-    let hash = home.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("bailiwick-{hash:016x}-{job}")
 }
 
 impl Groups {
@@ -142,22 +128,15 @@ impl Groups {
     }
 }
 
-/// How long init of a killed supervisor may take to leave its groups; it waits for other processors.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
-
-/// Removes the groups that a killed supervisor left behind; what still holds a process after a while stays.
-pub fn sweep(facts: &CgroupFacts, name: &str) {
+/// Removes the groups called `name`; returns whether all of them are gone.
+pub(crate) fn remove(facts: &CgroupFacts, name: &str) -> bool {
     let all = GroupPlan {
         facts: facts.clone(),
         memory_bytes: Some(1),
         pids: Some(1),
         cpu_milli: Some(1),
     };
-    let groups = Groups::plan(&all, name);
-    let began = Instant::now();
-    while !groups.try_remove() && began.elapsed() < LEAVE_WITHIN {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    Groups::plan(&all, name).try_remove()
 }
 
 fn child(parent: &ByteString, name: &str) -> String {

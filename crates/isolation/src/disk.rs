@@ -27,10 +27,16 @@ const DEPTH_MAX: usize = 128;
 /// Measures the disk at `path`.
 ///
 /// # Errors
-/// The root itself cannot be opened.
+/// The root itself is not there, or is no directory.
 pub fn usage(path: &Path) -> io::Result<DiskUsage> {
     let mut walk = Walk::default();
-    let root = open_directory(CWD, path)?;
+    let root = match open_directory(CWD, path) {
+        // A job can close the disk's root, too.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(DiskUsage { partial: true, ..DiskUsage::default() });
+        }
+        other => other?,
+    };
     let mut stack = vec![walk.level(root)?];
     while let Some(level) = stack.last_mut() {
         let Some(name) = level.below.pop() else {
@@ -40,6 +46,8 @@ pub fn usage(path: &Path) -> io::Result<DiskUsage> {
         let child = open_directory(level.dir.as_fd(), &name).and_then(|dir| walk.level(dir));
         match child {
             Ok(child) if stack.len() < DEPTH_MAX => stack.push(child),
+            // Removed meanwhile, or replaced by something else: the job may be running.
+            Err(error) if is_gone(&error) => {}
             _ => walk.usage.partial = true,
         }
     }
@@ -78,6 +86,11 @@ impl Walk {
     }
 }
 
+fn is_gone(error: &io::Error) -> bool {
+    const GONE: [Errno; 3] = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
+    GONE.iter().any(|gone| error.raw_os_error() == Some(gone.raw_os_error()))
+}
+
 fn open_directory<P: rustix::path::Arg>(at: BorrowedFd<'_>, path: P) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(at, path, flags, Mode::empty())?)
@@ -108,7 +121,7 @@ fn entries(dir: BorrowedFd<'_>) -> io::Result<Vec<(CString, FileType)>> {
 /// # Errors
 /// What could not be removed; the rest may be gone, and removing again goes on.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let root = match open_directory(CWD, path) {
+    let root = match open_writable(CWD, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
     };
@@ -171,7 +184,10 @@ fn move_up(
 }
 
 /// Opens a directory that its owner may have closed to itself.
-fn open_writable(root: BorrowedFd<'_>, name: &CString) -> io::Result<OwnedFd> {
+fn open_writable<P: rustix::path::Arg + Copy>(
+    root: BorrowedFd<'_>,
+    name: P,
+) -> io::Result<OwnedFd> {
     let opened = open_directory(root, name);
     let open = match opened {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -245,5 +261,26 @@ mod tests {
         }
         let usage = usage(root.path()).expect("measured");
         assert_eq!((usage.inodes, usage.partial), (256, false));
+    }
+
+    #[test]
+    fn what_is_removed_while_it_is_measured_makes_nothing_partial() {
+        let root = tempfile::tempdir().expect("a directory");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    for index in 0..20 {
+                        fs::create_dir(root.path().join(index.to_string())).expect("a directory");
+                    }
+                    for index in 0..20 {
+                        fs::remove_dir(root.path().join(index.to_string())).expect("removed");
+                    }
+                }
+            });
+            let partial = (0..500).any(|_| usage(root.path()).expect("measured").partial);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(!partial);
+        });
     }
 }

@@ -6,6 +6,7 @@
 use crate::apply::{LinuxKernel, apply, open_path, open_shared_memory};
 use crate::payload::{Payload, PayloadPipes, Stage, Stopped};
 use crate::plan::{INSIDE_ID, LandlockAccess, LandlockRule, Plan};
+use crate::remains::init_name;
 use crate::sys::creds;
 use crate::sys::landlock::{Access, Ruleset, abi};
 use crate::sys::process::{Ended, reap, used_by_children, wait_any};
@@ -15,6 +16,7 @@ use crate::wire::{FromInit, JobEnd, PacketSocket, PayloadEnd, ToInit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Gid, Pid, Signal, Uid};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -72,6 +74,7 @@ fn set_up(
 ) -> Result<Option<Payload>, Broken> {
     // Held while the vfork'ed payload shares this memory, and read from a descriptor afterwards.
     SignalSet::ALL.block().map_err(Broken::at("block signals"))?;
+    name_after(&plan.group).map_err(Broken::at("name init"))?;
     // A job's files do not depend on who asked for it.
     rustix::process::umask(Mode::WGRP | Mode::WOTH);
     if !take_identity(plan, socket)? {
@@ -110,6 +113,12 @@ fn say_started(plan: &Plan, socket: &PacketSocket, kernel: &LinuxKernel) -> Resu
     // A supervisor that is gone is noticed by what comes next.
     socket.send(&FromInit::Started, &descriptors).ok();
     Ok(())
+}
+
+/// So that whoever settles a job whose supervisor was killed can wait for the end of its sandbox.
+fn name_after(group: &str) -> io::Result<()> {
+    let name = CString::new(init_name(group))?;
+    Ok(rustix::thread::set_name(&name)?)
 }
 
 /// Becomes the job's user; `false` when the supervisor is gone.

@@ -13,6 +13,7 @@ pub mod output;
 pub mod plan;
 pub mod probe;
 pub mod record;
+pub mod remains;
 pub mod sandbox;
 pub mod skeleton;
 pub mod spawn;

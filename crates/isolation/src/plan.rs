@@ -259,8 +259,8 @@ fn refuse_nul(spec: &SandboxSpec) -> Result<(), PlanError> {
     if spec.argv.iter().any(has_nul) {
         return Err(PlanError::Nul { what: "the command" });
     }
-    if spec.env.iter().any(|var| var.value.expose().contains(&0)) {
-        return Err(PlanError::Nul { what: "the value of a forwarded variable" });
+    if spec.env.iter().any(|var| var.name.contains('\0') || var.value.expose().contains(&0)) {
+        return Err(PlanError::Nul { what: "a forwarded variable" });
     }
     Ok(())
 }
@@ -274,7 +274,10 @@ fn refuse_host_path(path: &HostPathFacts, host: &HostFacts) -> Result<(), PlanEr
         "it is the whole file system, or not absolute"
     } else if bytes.contains(&0) || bytes.split(|byte| *byte == b'/').any(|part| part == b"..") {
         "it is not a resolved path"
-    } else if RESERVED.iter().any(|reserved| is_below(bytes, reserved)) || bytes == b"/tmp" {
+    } else if RESERVED.iter().any(|reserved| is_below(bytes, reserved))
+        || bytes == b"/tmp"
+        || bytes == b"/tmp/home"
+    {
         "the sandbox has its own there"
     } else if path.access == Access::ReadWrite && belongs_to_root(path) && host.by_root {
         "it is writable and belongs to root or its group, so a job could leave a file with root's rights on the host"
@@ -306,8 +309,10 @@ impl Layout {
     fn build(&mut self, spec: &SandboxSpec, host: &HostFacts, skeleton: &Skeleton) {
         self.steps.push(Step::LoopbackUp);
         self.steps.push(Step::Hostname("bailiwick".into()));
-        let extra: Vec<&HostPathFacts> =
-            spec.host_paths.iter().filter(|path| !is_shown_anyway(path, host)).collect();
+        let mut extra: Vec<&HostPathFacts> =
+            spec.host_paths.iter().filter(|path| !is_shown_anyway(path, spec, host)).collect();
+        // A path sorts after its parents, which would hide it if they were mounted later.
+        extra.sort_by(|one, other| one.path.cmp(&other.path));
         let sealed = extra.iter().any(|path| needs_own_root(path, host));
         if sealed {
             self.tmpfs_root(host, skeleton);
@@ -321,8 +326,9 @@ impl Layout {
         self.memory_file_systems(spec);
         self.devices();
         self.proc(host);
-        for path in extra {
-            self.host_path(path, host);
+        for (index, path) in extra.iter().enumerate() {
+            let has_place = lies_in_toolchain(path, host) || lies_in_any(path, &extra[..index]);
+            self.host_path(path, has_place, host);
         }
         if sealed {
             self.steps.push(Step::SealRoot);
@@ -391,7 +397,7 @@ impl Layout {
         self.steps.extend(host.proc_masks.iter().cloned().map(Step::Mask));
     }
 
-    fn host_path(&mut self, path: &HostPathFacts, host: &HostFacts) {
+    fn host_path(&mut self, path: &HostPathFacts, has_place: bool, host: &HostFacts) {
         let read_only = path.access == Access::ReadOnly;
         let source = self.source(path.path.clone(), read_only, false);
         self.sources[source].resolved = true;
@@ -399,7 +405,7 @@ impl Layout {
             self.sources[source].owner = Some((path.owner_uid, path.owner_gid));
         }
         let inside: ByteString = path.path.as_bytes()[1..].into();
-        if !lies_in_toolchain(path, host) {
+        if !has_place {
             self.steps.push(if path.is_dir {
                 Step::MakeDir { path: inside.clone(), mode: 0o755 }
             } else {
@@ -417,8 +423,18 @@ fn lies_in_toolchain(path: &HostPathFacts, host: &HostFacts) -> bool {
     })
 }
 
-fn is_shown_anyway(path: &HostPathFacts, host: &HostFacts) -> bool {
-    path.access == Access::ReadOnly && lies_in_toolchain(path, host)
+/// Whether `path` lies in one of `others`; a parent that is mounted already holds a place for it.
+fn lies_in_any(path: &HostPathFacts, others: &[&HostPathFacts]) -> bool {
+    others.iter().any(|other| is_below(path.path.as_bytes(), other.path.as_bytes()))
+}
+
+/// Whether the toolchain shows `path` as it was asked for: read-only, and in no path that is writable.
+fn is_shown_anyway(path: &HostPathFacts, spec: &SandboxSpec, host: &HostFacts) -> bool {
+    let writable = |other: &&HostPathFacts| other.access == Access::ReadWrite;
+    let writable: Vec<_> = spec.host_paths.iter().filter(writable).collect();
+    path.access == Access::ReadOnly
+        && lies_in_toolchain(path, host)
+        && !lies_in_any(path, &writable)
 }
 
 /// Whether the read-only skeleton has no place to mount `path` on.

@@ -72,17 +72,20 @@ fn outside_id(seed: u32, subuid: &str, uid_map: &str) -> u32 {
         .unwrap_or(OUTSIDE_ID_MAX);
     let span = OUTSIDE_ID_MAX - OUTSIDE_ID_MIN;
     let mut id = (OUTSIDE_ID_MIN + seed % span).min(mapped_max);
-    while in_subuid(id, subuid) && id > 1 {
-        id -= 1;
+    // Down to below each range that holds it; where all are taken, one is shared.
+    while let Some(first) = subuid_range(id, subuid).filter(|first| *first > 1) {
+        id = first - 1;
     }
     id
 }
 
-fn in_subuid(id: u32, subuid: &str) -> bool {
-    subuid.lines().any(|line| {
-        let mut parts = line.split(':').skip(1).map(str::parse::<u64>);
-        let (Some(Ok(first)), Some(Ok(count))) = (parts.next(), parts.next()) else { return false };
-        (first..first.saturating_add(count)).contains(&u64::from(id))
+/// Returns the first id of the range of `/etc/subuid` that holds `id`.
+fn subuid_range(id: u32, subuid: &str) -> Option<u32> {
+    subuid.lines().find_map(|line| {
+        let mut parts = line.split(':').skip(1).map(|part| part.trim().parse::<u64>());
+        let (first, count) = (parts.next()?.ok()?, parts.next()?.ok()?);
+        let holds = (first..first.saturating_add(count)).contains(&u64::from(id));
+        holds.then(|| u32::try_from(first).ok())?
     })
 }
 
@@ -312,5 +315,61 @@ mod tests {
         let own = "4:memory:/a:b\n0::/user.slice\n";
         assert_eq!(own_group(own, |names| names == "memory").as_deref(), Some("/a:b"));
         assert_eq!(own_group(own, str::is_empty).as_deref(), Some("/user.slice"));
+    }
+
+    #[test]
+    fn odd_lines_of_the_id_files_are_passed_over() {
+        let odd = "\n:\n::\nx\na:b:c\nroot:-1:5\na:18446744073709551615:18446744073709551615\n";
+        assert_eq!(outside_id(7, odd, "garbage\n0 0\n\n"), OUTSIDE_ID_MIN + 7);
+        assert_eq!(outside_id(u32::MAX, "", ""), outside_id(u32::MAX, "", "0 0 4294967295\n"));
+        assert_eq!(outside_id(7, "", "4294967295 0 4294967295\n"), OUTSIDE_ID_MIN + 7);
+    }
+
+    #[test]
+    fn ranges_that_take_everything_end_the_search_at_once() {
+        assert_eq!(outside_id(7, "root:1:4294967294\n", ""), OUTSIDE_ID_MIN + 7);
+        let id = OUTSIDE_ID_MIN + 7;
+        let chained = format!("a:{}:1\nb:{}:1\nc:{}:2\n", id, id - 1, id - 3);
+        assert_eq!(outside_id(7, &chained, ""), id - 4);
+    }
+
+    #[test]
+    fn odd_mount_tables_have_no_groups() {
+        let any = |_: &str, _: &str| true;
+        for odd in ["", "\n", " - ", "1 2 3", "a - cgroup2", "1 2 3 4 - cgroup2 x rw"] {
+            assert_eq!(cgroup_mount(odd, any), None, "{odd:?}");
+        }
+        for odd in ["", ":", "0", "0:", "garbage\n\n"] {
+            assert_eq!(own_group(odd, |names| names == "memory"), None, "{odd:?}");
+        }
+        let joint = "5:cpu,cpuacct:/x\n0::/../../y\n";
+        let found = own_group(joint, |names| names.split(',').any(|name| name == "cpu"));
+        assert_eq!(found.as_deref(), Some("/x"));
+    }
+
+    #[test]
+    fn version_2_is_used_from_the_nearest_group_that_hands_controllers_down() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mount = root.path().to_str().expect("UTF-8");
+        let mounts = format!("25 20 0:23 / {mount} rw - cgroup2 cgroup2 rw\n");
+        let group = |name: &str, controllers: &str| {
+            let dir = root.path().join(name);
+            fs::create_dir_all(&dir).expect("a group");
+            fs::write(dir.join("cgroup.subtree_control"), controllers).expect("a file");
+            fs::write(dir.join("cgroup.procs"), "").expect("a file");
+        };
+        group("", "memory pids\n");
+        group("user", "cpu memory pids\n");
+        group("user/session", "\n");
+        let expected = CgroupFacts::V2 {
+            parent: format!("{mount}/user").into(),
+            controllers: ["cpu", "memory", "pids"].map(str::to_owned).to_vec(),
+        };
+        assert_eq!(unified(&mounts, "0::/user/session\n"), Some(expected));
+        assert_eq!(unified(&mounts, "4:memory:/user\n"), None);
+        fs::remove_file(root.path().join("user/cgroup.procs")).expect("removed");
+        let above = unified(&mounts, "0::/user/session\n").expect("the root");
+        assert_eq!(above.mechanism("cpu"), None);
+        assert!(above.mechanism("memory").is_some());
     }
 }

@@ -105,8 +105,7 @@ impl Sandbox {
                 match sandbox.admit(plan) {
                     Ok(()) => Ok(sandbox),
                     Err(error) => {
-                        sandbox.kill();
-                        sandbox.end().ok();
+                        sandbox.abandon();
                         Err(error)
                     }
                 }
@@ -175,6 +174,14 @@ impl Sandbox {
     /// Kills the sandbox: with init, the kernel kills every process of its PID namespace.
     pub fn kill(&self) {
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
+    }
+
+    /// Gives the sandbox up: nothing of it is left afterwards.
+    pub fn abandon(self) {
+        self.kill();
+        // It is our child, so wait can only fail when it was reaped already.
+        self.end().ok();
+        self.remove_groups();
     }
 
     /// Waits for init's end and reaps it. Taking down its mounts waits for other processors, so this may take milliseconds.

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bumped when the content changes.
 const GENERATION: u32 = 1;
@@ -89,13 +90,15 @@ fn stamp() -> String {
 
 fn build_at(parent: &Path, path: &Path, host: &HostFacts) -> io::Result<()> {
     fs::create_dir_all(parent)?;
-    let draft = parent.join(format!(".draft-{}", std::process::id()));
+    static DRAFTS: AtomicU32 = AtomicU32::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = parent.join(format!(".draft-{}-{number}", std::process::id()));
     if draft.exists() {
         fs::remove_dir_all(&draft)?;
     }
     build(&draft, host)?;
     match fs::rename(&draft, path) {
-        // Another process was quicker; its skeleton is as good as ours.
+        // Somebody else was quicker; that skeleton is as good as ours.
         Err(_) if path.is_dir() => fs::remove_dir_all(&draft),
         other => other,
     }
@@ -158,8 +161,9 @@ fn copy_public(from: &Path, to: &Path) -> io::Result<()> {
     if meta.is_symlink() {
         return symlink(fs::read_link(from)?, to);
     }
-    // Others' read bit: what only an owner or a group may read never enters a sandbox.
-    if meta.mode() & 0o004 == 0 {
+    // Others' bits: what only an owner or a group may read, or reach, never enters a sandbox.
+    let needed = if meta.is_dir() { 0o005 } else { 0o004 };
+    if meta.mode() & needed != needed {
         return Ok(());
     }
     if meta.is_file() {
@@ -194,4 +198,67 @@ fn open_to_all(path: &Path) -> io::Result<()> {
 
 fn os(bytes: &ByteString) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    fn plant(root: &Path, name: &str, mode: u32) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(&path, name).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+    }
+
+    fn close(root: &Path, name: &str, mode: u32) {
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).expect("its mode");
+    }
+
+    /// Every path under `root`, relative to it, in order.
+    fn listed(root: &Path, below: &Path, found: &mut Vec<String>) {
+        let entries = fs::read_dir(root.join(below)).expect("listed");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        for name in names {
+            let path = below.join(name);
+            found.push(path.to_str().expect("UTF-8").to_owned());
+            let meta = fs::symlink_metadata(root.join(&path)).expect("looked at");
+            if meta.is_dir() {
+                listed(root, &path, found);
+            }
+        }
+    }
+
+    #[test]
+    fn what_not_everybody_may_read_is_not_copied() {
+        let host = tempfile::tempdir().expect("a directory");
+        let etc = host.path().join("etc");
+        plant(&etc, "public", 0o644);
+        plant(&etc, "tool", 0o755);
+        plant(&etc, "shadow", 0o640);
+        plant(&etc, "key", 0o600);
+        plant(&etc, "ssl/cert", 0o444);
+        plant(&etc, "ssl/private/public-in-private", 0o644);
+        plant(&etc, "listed/public-out-of-reach", 0o644);
+        symlink("/etc/shadow", etc.join("link")).expect("a link");
+        mkfifoat(CWD, etc.join("fifo"), Mode::from_raw_mode(0o644)).expect("a FIFO");
+        close(&etc, "ssl/private", 0o700);
+        close(&etc, "listed", 0o754);
+        let copy = host.path().join("copy");
+        copy_public(&etc, &copy).expect("copied");
+        let mut found = Vec::new();
+        listed(&copy, Path::new(""), &mut found);
+        assert_eq!(found, ["link", "public", "ssl", "ssl/cert", "tool"]);
+        let target = fs::read_link(copy.join("link")).expect("still a link");
+        assert_eq!(target, Path::new("/etc/shadow"));
+    }
+
+    #[test]
+    fn what_is_missing_is_left_out() {
+        let host = tempfile::tempdir().expect("a directory");
+        copy_public(&host.path().join("none"), &host.path().join("copy")).expect("nothing to do");
+        assert!(!host.path().join("copy").exists());
+    }
 }

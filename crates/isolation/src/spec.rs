@@ -13,7 +13,7 @@ use bailiwick_contract::policy::Access;
 pub struct SandboxSpec {
     /// The job.
     pub job: JobId,
-    /// The name of its control groups, unique on this host ([`crate::cgroup::group_name`]).
+    /// The name of its control groups, unique on this host ([`crate::remains::group_name`]).
     pub group: String,
     /// The directory that becomes `/workspace`.
     pub disk: ByteString,

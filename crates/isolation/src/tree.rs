@@ -109,3 +109,20 @@ impl AsFd for UserNamespace {
         self.0.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tree_is_nosuid_and_only_a_device_may_be_one() {
+        for (read_only, device) in [(true, true), (true, false), (false, true), (false, false)] {
+            let source =
+                Source { path: "/x".into(), read_only, device, resolved: false, owner: None };
+            let set = attributes(&source);
+            assert!(set.contains(MountAttrFlags::MOUNT_ATTR_NOSUID));
+            assert_eq!(set.contains(MountAttrFlags::MOUNT_ATTR_RDONLY), read_only);
+            assert_eq!(set.contains(MountAttrFlags::MOUNT_ATTR_NODEV), !device);
+        }
+    }
+}

@@ -260,8 +260,8 @@ impl FrameReader {
 #[derive(Debug)]
 pub struct PacketSocket(OwnedFd);
 
-/// The longest packet: a step, its error and room.
-const PACKET_BYTES_MAX: usize = 8 << 10;
+/// The longest packet: a step that names a path of 4095 bytes, each shown as four, its error and room.
+const PACKET_BYTES_MAX: usize = 20 << 10;
 
 impl PacketSocket {
     /// Makes both ends; they are closed on exec.
@@ -310,5 +310,67 @@ impl PacketSocket {
 impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_arrives_whole_with_its_descriptors() {
+        let (one, other) = PacketSocket::pair().expect("sockets");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        one.send(&ToInit::Enter, &[reader.as_fd(), writer.as_fd()]).expect("sent");
+        one.send(&ToInit::Signal(15), &[]).expect("sent");
+        let (message, descriptors) = other.receive::<ToInit>().expect("read").expect("a packet");
+        assert!(matches!(message, ToInit::Enter) && descriptors.len() == 2);
+        let (message, descriptors) = other.receive::<ToInit>().expect("read").expect("a packet");
+        assert!(matches!(message, ToInit::Signal(15)) && descriptors.is_empty());
+        drop(one);
+        assert!(other.receive::<ToInit>().expect("read").is_none());
+        other.send(&FromInit::Started, &[]).expect_err("nobody is there");
+    }
+
+    #[test]
+    fn a_step_that_names_the_longest_path_is_told_whole() {
+        let (one, other) = PacketSocket::pair().expect("sockets");
+        let step = format!("clone the mount {} (ro,nosuid,nodev)", "\\xff".repeat(4_095));
+        let error = std::io::Error::from_raw_os_error(libc::ENAMETOOLONG).to_string();
+        let message = FromInit::Failed { step, error };
+        one.send(&message, &[]).expect("sent");
+        let received = other.receive::<FromInit>().expect("read").expect("a packet");
+        assert_eq!(received.0, message);
+    }
+
+    #[test]
+    fn a_packet_that_is_no_message_is_an_error() {
+        let (one, other) = PacketSocket::pair().expect("sockets");
+        for bytes in [&b"\xff"[..], b"\x02", b"\x01\x05no"] {
+            send_once(one.as_fd(), bytes, &[]).expect("sent");
+            let refused = other.receive::<FromInit>();
+            assert_eq!(refused.expect_err("refused").kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
+    fn every_end_of_a_job_survives_its_packet() {
+        let ends = [
+            PayloadEnd::Refused { found: true },
+            PayloadEnd::Exited(255),
+            PayloadEnd::Killed(64),
+            PayloadEnd::TimedOut,
+        ];
+        for payload in ends {
+            let end = JobEnd {
+                payload,
+                left_behind: u64::MAX,
+                cpu_us: u64::MAX,
+                resident_bytes_max: u64::MAX,
+            };
+            let message = FromInit::Ended(end);
+            let bytes = postcard::to_allocvec(&message).expect("serializes");
+            assert_eq!(postcard::from_bytes::<FromInit>(&bytes), Ok(message));
+        }
     }
 }

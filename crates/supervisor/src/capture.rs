@@ -9,15 +9,15 @@ use rustix::fs::{Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// Runs that are recorded at most; what comes after is of either stream. 1 MiB of index.
 const RUNS_MAX: usize = 262_144;
 
 /// What is being captured.
 #[derive(Debug)]
-pub(crate) struct Capture<'dir> {
-    dir: BorrowedFd<'dir>,
+pub(crate) struct Capture {
+    dir: OwnedFd,
     layout: Layout,
     file: Option<OwnedFd>,
     written: u64,
@@ -29,9 +29,9 @@ pub(crate) struct Capture<'dir> {
     hash: Sha256,
 }
 
-impl<'dir> Capture<'dir> {
+impl Capture {
     /// Captures into `dir`, keeping at most `budget` bytes.
-    pub(crate) fn new(dir: BorrowedFd<'dir>, budget: u64) -> Self {
+    pub(crate) fn new(dir: OwnedFd, budget: u64) -> Self {
         Self {
             dir,
             layout: Layout::of_budget(budget),
@@ -92,7 +92,7 @@ impl<'dir> Capture<'dir> {
 
     fn file(&mut self) -> io::Result<&OwnedFd> {
         if self.file.is_none() {
-            self.file = Some(create(self.dir, "output")?);
+            self.file = Some(create(&self.dir, "output")?);
         }
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -123,7 +123,7 @@ impl<'dir> Capture<'dir> {
     }
 
     fn write_index(&self) -> io::Result<()> {
-        let file = create(self.dir, "output.idx")?;
+        let file = create(&self.dir, "output.idx")?;
         let bytes: Vec<u8> =
             self.runs.iter().flat_map(|(stream, length)| index_entry(*stream, *length)).collect();
         let mut rest = bytes.as_slice();
@@ -135,7 +135,7 @@ impl<'dir> Capture<'dir> {
     }
 }
 
-fn create(dir: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+fn create(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?)
 }
@@ -190,12 +190,11 @@ impl TextCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     fn capture(budget: u64, pieces: &[(Stream, &[u8])]) -> (OutputFacts, Vec<u8>) {
         let dir = tempfile::tempdir().expect("a directory");
         let handle = std::fs::File::open(dir.path()).expect("open");
-        let mut capture = Capture::new(handle.as_fd(), budget);
+        let mut capture = Capture::new(handle.into(), budget);
         for (stream, bytes) in pieces {
             capture.take(*stream, bytes);
         }

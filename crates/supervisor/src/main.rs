@@ -6,9 +6,11 @@
 
 mod capture;
 mod control;
+mod job;
 mod memory;
 mod outcome;
 mod serve;
+mod settle;
 mod storage;
 
 use bailiwick_isolation::wire::WIRE_VERSION;

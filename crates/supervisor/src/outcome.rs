@@ -4,12 +4,26 @@
 //! cut the job is unknown anyway, since its intent is all that was made durable (DESIGN §5, Supervisor and init).
 use bailiwick_isolation::record::OutcomeFile;
 use std::io;
+use std::time::Duration;
 
-/// Writes `outcome` in the working directory, which is the job's.
+/// How often, and how long between, a record is tried again: whoever filled the disk may be making room.
+const TRIES: u32 = 5;
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// Writes `outcome` in the working directory, which is the job's; no half file is ever found there.
 ///
-/// # Errors
-/// The disk is full; no half file is ever found at `outcome`.
-pub(crate) fn record(file: &OutcomeFile) -> io::Result<()> {
+/// A record that cannot be written in spite of a second's patience is left out: a living caller is told all the same, and
+/// without one the next verb finds the job lost.
+pub(crate) fn record(file: &OutcomeFile) {
+    for _ in 0..TRIES {
+        if write(file).is_ok() {
+            return;
+        }
+        std::thread::sleep(BETWEEN);
+    }
+}
+
+fn write(file: &OutcomeFile) -> io::Result<()> {
     std::fs::write("outcome.new", serde_json::to_vec(file)?)?;
     std::fs::rename("outcome.new", "outcome")
 }

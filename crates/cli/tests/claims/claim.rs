@@ -1,5 +1,6 @@
 //! What a claim is, and when it holds: refused inside, and reached by the same attempt outside.
 use crate::scene::Scene;
+use bailiwick_testkit::User;
 
 /// One sentence about what a job cannot do, and how that is tried.
 pub(crate) struct Claim {
@@ -8,6 +9,8 @@ pub(crate) struct Claim {
     /// What SECURITY.md says, word for word.
     pub(crate) sentence: &'static str,
     check: Check,
+    /// Whether it is made only where root starts the job.
+    root_only: bool,
 }
 
 /// How a claim is tried.
@@ -84,7 +87,7 @@ impl Attempt {
 
     fn run(&self, scene: &Scene) -> Verdict {
         let Some(line) = scene.fill(self.line) else {
-            let lacking = Seen::Lacking(format!("`{}` needs root to prepare it", self.line));
+            let lacking = Seen::Lacking(format!("`{}` needs root, or a network", self.line));
             return Verdict { inside: lacking.clone(), control: lacking };
         };
         let flags = scene.fill(self.flags).expect("flags name what every scene has");
@@ -117,7 +120,7 @@ impl Attempt {
 impl Claim {
     /// Makes a claim that one line checks.
     pub(crate) const fn tried(id: &'static str, sentence: &'static str, attempt: Attempt) -> Self {
-        Self { id, sentence, check: Check::Attempt(attempt) }
+        Self { id, sentence, check: Check::Attempt(attempt), root_only: false }
     }
 
     /// Makes a claim that takes several steps to check.
@@ -126,7 +129,17 @@ impl Claim {
         sentence: &'static str,
         steps: fn(&mut Scene) -> Verdict,
     ) -> Self {
-        Self { id, sentence, check: Check::Steps(steps) }
+        Self { id, sentence, check: Check::Steps(steps), root_only: false }
+    }
+
+    /// Makes the claim only where root starts the job.
+    pub(crate) const fn for_root(self) -> Self {
+        Self { root_only: true, ..self }
+    }
+
+    /// Returns whether the claim is made where `user` starts the job.
+    pub(crate) fn is_made_for(&self, user: User) -> bool {
+        !self.root_only || user == User::Root
     }
 
     /// Tries it.

@@ -1,6 +1,6 @@
 //! Jobs do not outlive themselves, and do not see each other.
 use crate::claim::{Claim, Control, Seen, Verdict};
-use crate::scene::{Scene, kill, said};
+use crate::scene::{Scene, children, kill, said};
 use crate::table::check;
 use bailiwick_testkit::{files_holding, processes_holding, until};
 use std::thread;
@@ -31,11 +31,17 @@ pub(crate) const CLAIMS: &[Claim] = &[
         },
     ),
     Claim::steps("other-process", "A job cannot see a process of another job.", |scene| {
-        beside_another(scene, "./probe see-host-process NAME")
+        beside_another(scene, |name, _| format!("./probe see-host-process {name}"))
     }),
-    Claim::steps("other-supervisor", "A job cannot see a supervisor.", |scene| {
-        beside_another(scene, "./probe see-host-process bailiwick-supervisor")
-    }),
+    Claim::steps(
+        "other-supervisor",
+        "A job cannot see or signal the supervisor of another job.",
+        |scene| {
+            beside_another(scene, |_, supervisor| {
+                format!("./probe read-file /proc/{supervisor}/comm; ./probe kill {supervisor}")
+            })
+        },
+    ),
     Claim::steps("other-disk", "A job cannot read the disk of another workspace.", other_disk),
     Claim::steps(
         "earlier-memory-files",
@@ -59,8 +65,8 @@ fn leftover(scene: &mut Scene, line: &str) -> Verdict {
         "[ -e {name} ] || ln -s \"$(command -v sleep)\" {name}; {{ {line}\n}} >/dev/null 2>&1; \
          until ./probe see-host-process {name} >/dev/null; do sleep 0.05; done; echo begun"
     );
-    let output =
-        scene.env.run(["exec", "--json", "--input", "probe=probe", "--", "sh", "-c", &line]);
+    let exec = ["exec", "--json", "--wall-clock-seconds", "60", "--input", "probe=probe", "--"];
+    let output = scene.env.run([&exec[..], &["sh", "-c", &line]].concat());
     let inside = if output.code() == Some(0) && output.mentions("begun") {
         Seen::of(!gone(&name), "gone with the job")
     } else {
@@ -90,10 +96,10 @@ fn gone(name: &str) -> bool {
     false
 }
 
-/// Tries `line` inside and outside while another job runs a process called NAME.
-fn beside_another(scene: &mut Scene, line: &str) -> Verdict {
+/// Tries a line inside and outside while another job runs: it is made from the name of a process of that job and from
+/// the id of its supervisor.
+fn beside_another(scene: &mut Scene, line: impl Fn(&str, u32) -> String) -> Verdict {
     let name = format!("bwo-{}", scene.tag());
-    let line = line.replace("NAME", &name);
     let id = workspace(scene);
     let job = format!("ln -s \"$(command -v sleep)\" {name}; exec ./{name} 600");
     let mut run = scene.env.start(["run", &id, "sh", "-c", &job]);
@@ -102,6 +108,8 @@ fn beside_another(scene: &mut Scene, line: &str) -> Verdict {
         run.assert_alive();
         matches!(scene.outside(Control::Plain, &see), Seen::Reached(_)).then_some(())
     });
+    let supervisor = *children(run.pid()).first().expect("a caller waits for its supervisor");
+    let line = line(&name, supervisor);
     let verdict =
         Verdict { inside: scene.inside("", &line), control: scene.outside(Control::Plain, &line) };
     drop(scene.env.run(["stop", "--apply", &id]));
@@ -134,23 +142,23 @@ fn earlier_memory_files(scene: &mut Scene) -> Verdict {
     let places = ["/tmp/kept", "/dev/shm/kept", "/tmp/home/kept"];
     let write = places.map(|place| format!("echo kept > {place}; ./probe read-file {place}; "));
     let read = places.map(|place| format!("./probe read-file {place}; "));
-    let run = |script: &str| {
-        let words = ["run", "--json", "--input", "probe=probe", &id, "sh", "-c", script];
-        said(&scene.env.run(words))
-    };
-    Verdict { control: run(&write.concat()), inside: run(&read.concat()) }
+    let control = run(scene, &["--input", "probe=probe"], &id, &write.concat());
+    Verdict { control, inside: run(scene, &[], &id, &read.concat()) }
 }
 
 fn earlier_secret(scene: &mut Scene) -> Verdict {
     let name = format!("BWS_{}", scene.tag());
     scene.env.set(&name, "hunter2");
     let id = workspace(scene);
-    let run = |forward: &[&str]| {
-        let script = format!("./probe env {name}; ./probe proc-environ {name}");
-        let head = [&["run", "--json", "--input", "probe=probe"], forward, &[&id]].concat();
-        said(&scene.env.run([&head[..], &["sh", "-c", &script]].concat()))
-    };
-    Verdict { control: run(&["--env", &name]), inside: run(&[]) }
+    let script = format!("./probe env {name}; ./probe proc-environ {name}");
+    let control = run(scene, &["--input", "probe=probe", "--env", &name], &id, &script);
+    Verdict { control, inside: run(scene, &[], &id, &script) }
+}
+
+/// Runs a script in a workspace; the first job copies the probe in.
+fn run(scene: &Scene, flags: &[&str], id: &str, script: &str) -> Seen {
+    let words = [&["run", "--json"], flags, &[id, "sh", "-c", script]].concat();
+    said(&scene.env.run(words))
 }
 
 #[test]

@@ -3,7 +3,7 @@ use crate::claim::{Claim, Control, Seen, Verdict, attempt};
 use crate::scene::{Scene, with_probe};
 use crate::table::check;
 use bailiwick_testkit::User;
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,17 @@ pub(crate) const CLAIMS: &[Claim] = &[
         "A job gets no descriptor beyond 0 to 2, also when its caller leaks one.",
         descriptors,
     ),
+    Claim::steps(
+        "device-file",
+        "A device file in a shown host path cannot be opened.",
+        device_file,
+    ),
+    Claim::steps(
+        "groups",
+        "A job that root starts has none of root's supplementary groups.",
+        groups,
+    )
+    .for_root(),
     Claim::tried(
         "caller-environment",
         "A job does not see a variable of its caller that is not forwarded.",
@@ -82,6 +93,25 @@ fn capability_file(scene: &mut Scene) -> Verdict {
         fs::set_permissions(file, Permissions::from_mode(0o755)).expect("our own file");
         setxattr(file, "security.capability", &bytes, XattrFlags::empty()).expect("root may");
     })
+}
+
+/// The null device, which everybody may open.
+fn device_file(scene: &mut Scene) -> Verdict {
+    if !User::all().contains(&User::Root) {
+        let lacking = || Seen::Lacking("only root can make a device".into());
+        return Verdict { inside: lacking(), control: lacking() };
+    }
+    let file = scene.public_folder().join("device");
+    let mode = Mode::from_raw_mode(0o666);
+    mknodat(CWD, &file, FileType::CharacterDevice, mode, makedev(1, 3)).expect("root may");
+    fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("our own file");
+    let line = format!("./probe open-write {}", file.display());
+    let flags = format!("--allow-host-path {}:ro", scene.public_folder().display());
+    let inside = match scene.inside(&flags, &line) {
+        Seen::Refused(how) if how != "EACCES" => Seen::Broken(format!("refused {how}")),
+        seen => seen,
+    };
+    Verdict { inside, control: scene.outside(Control::Plain, &line) }
 }
 
 /// Runs a copy of the probe that `prepare` made privileged: inside, and as an ordinary user outside, who gains by it.
@@ -111,6 +141,33 @@ fn descriptors(scene: &mut Scene) -> Verdict {
     let inside = crate::scene::said(&scene.env.host("sh", ["-c", &exec]));
     Verdict { inside, control: scene.outside(Control::Plain, &format!("{leak}; ./probe fds")) }
 }
+
+/// A file that only members of a group may read, shown to a job whose caller is a member; outside, a member reads it.
+fn groups(scene: &mut Scene) -> Verdict {
+    let file = scene.public_folder().join("of-a-group");
+    fs::write(&file, "planted\n").expect("a file of the test");
+    chown(&file, Some(0), Some(GROUP)).expect("root may");
+    fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("our own file");
+    let (group, show) = (GROUP.to_string(), format!("{}:ro", file.display()));
+    let program = scene.env.program().to_str().expect("a path of the test is text");
+    let exec = [program, "exec", "--json", "--input", "probe=probe", "--allow-host-path", &show];
+    let line = format!("./probe read-file {}", file.display());
+    let words = [&["--groups", &group][..], &exec, &["--", "sh", "-c", &line]].concat();
+    let inside = crate::scene::said(&scene.env.host("setpriv", words));
+    // The working folder is root's own, so the member runs a copy of the probe.
+    let probe = scene.public_folder().join("probe");
+    fs::copy(scene.env.work().join("probe"), &probe).expect("a copy of the probe");
+    let nobody = NOBODY.to_string();
+    let ids = ["--reuid", &nobody, "--regid", &nobody, "--groups", &group];
+    let line = [probe.to_str().expect("text"), "read-file", file.to_str().expect("text")];
+    let outside = scene.env.host("setpriv", [&ids[..], &line].concat());
+    Verdict { inside, control: Seen::read(&String::from_utf8_lossy(&outside.stdout)) }
+}
+
+/// An id that is no account's and no group's on a usual host.
+const GROUP: u32 = 54_321;
+/// `nobody` (useradd(8)).
+const NOBODY: u32 = 65_534;
 
 #[test]
 fn a_job_has_and_gains_no_privilege() {

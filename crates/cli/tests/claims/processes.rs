@@ -25,6 +25,11 @@ pub(crate) const CLAIMS: &[Claim] = &[
         kill_all,
     ),
     Claim::tried(
+        "shared-memory",
+        "A job cannot attach a shared memory segment of the host.",
+        attempt("./probe shared-memory {SHARED}", &["EINVAL"], Control::Plain),
+    ),
+    Claim::tried(
         "ptrace",
         "A job cannot trace a process, not even a child of its own.",
         attempt("./probe ptrace", &["EPERM"], Control::Plain),

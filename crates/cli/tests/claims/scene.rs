@@ -55,6 +55,7 @@ impl Scene {
         scene.name_sockets(&hidden);
         scene.plant_files(&hidden);
         scene.start_sleeper();
+        scene.share_memory();
         scene
     }
 
@@ -122,6 +123,13 @@ impl Scene {
         self.name("PID", pid.to_string());
     }
 
+    /// Makes a segment of the user's; there is none inside, whatever its id.
+    fn share_memory(&mut self) {
+        let made = self.env.host("ipcmk", ["--shmem", "4096"]).exits(0);
+        let id = made.out().trim_end().rsplit(' ').next().expect("ipcmk prints an id").to_owned();
+        self.name("SHARED", id);
+    }
+
     /// Returns a line that sleeps under `name`, which its `/proc` then shows.
     pub(crate) fn sleeping(&self, name: &str) -> String {
         let link = self.env.work().join(name);
@@ -185,7 +193,8 @@ impl Scene {
 
     /// Runs a line of shell with `./probe` in a job of its own.
     pub(crate) fn inside(&self, flags: &str, line: &str) -> Seen {
-        let mut words = vec!["exec", "--json", "--input", "probe=probe"];
+        let mut words =
+            vec!["exec", "--json", "--wall-clock-seconds", "60", "--input", "probe=probe"];
         words.extend(flags.split_whitespace());
         words.extend(["--", "sh", "-c", line]);
         said(&self.env.run(words))
@@ -216,6 +225,7 @@ impl Drop for Scene {
         for pid in &self.sleepers {
             kill(*pid);
         }
+        drop(self.env.host("ipcrm", ["--shmem-id", self.word("SHARED")]));
         for path in &self.planted {
             if path.is_dir() {
                 fs::remove_dir_all(path).ok();
@@ -231,6 +241,17 @@ pub(crate) fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         rustix::process::kill_process(pid, Signal::KILL).ok();
     }
+}
+
+/// Returns the children of `parent`; those of a command are supervisors.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+        })
+        .collect()
 }
 
 /// Reads what the probe said in a job.

@@ -1,6 +1,6 @@
 //! A forwarded value is in the job and nowhere else that Bailiwick writes; the same search finds what is planted.
 use crate::claim::{Claim, Control, Seen, Verdict};
-use crate::scene::Scene;
+use crate::scene::{Scene, children};
 use crate::table::check;
 use bailiwick_testkit::{Output, Running, files_holding, processes_holding, until};
 use std::fs;
@@ -46,7 +46,7 @@ impl Job {
         scene.env.set(NAME, &value);
         let package = scene.env.json(0, &["create"]);
         let workspace = package["provenance"]["workspace_id"].as_str().expect("text").to_owned();
-        let begun = format!("begun-{}", workspace);
+        let begun = format!("begun-{workspace}");
         // The output is looked for, so the command line must not hold it whole.
         let script = format!(
             "[ \"${{#{NAME}}}\" = {} ] && printf %s%s begun {}; exec sleep 600",
@@ -141,17 +141,6 @@ fn in_supervisor(scene: &mut Scene) -> Verdict {
         (_, seen) => Seen::Broken(format!("no supervisor of {caller}: {seen}")),
     };
     Verdict { inside, control }
-}
-
-/// Returns the supervisors that `parent` started; its command is the only thing that it starts.
-fn children(parent: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
-    tasks
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|list| {
-            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
-        })
-        .collect()
 }
 
 #[test]

@@ -23,8 +23,8 @@ use bailiwick_contract::provider::{
     ByteSink, EntrySource, Gate, Hold, Inspection, OutputBytes, OutputPart, Profile, Provider,
     ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
 };
-use bailiwick_isolation::cgroup;
 use bailiwick_isolation::facts::HostFacts;
+use bailiwick_isolation::remains;
 use bailiwick_isolation::spawn::Supervisor;
 use home::Home;
 use std::path::PathBuf;
@@ -206,8 +206,8 @@ impl Provider for Native {
     }
 
     fn sweep(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        let name = cgroup::group_name(self.home.path(), job);
-        cgroup::sweep(&self.facts()?.cgroup, &name);
+        let name = remains::group_name(self.home.path(), job);
+        remains::sweep(&self.facts()?.cgroup, &name);
         stop::sweep(&self.home, job);
         Ok(())
     }

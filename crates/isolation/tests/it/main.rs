@@ -1,0 +1,8 @@
+//! The isolation crate from outside: plans as values, what apply does with them, frames, roots. Nothing here needs privileges.
+
+mod apply;
+mod frames;
+mod hosts;
+mod plans;
+mod properties;
+mod skeletons;
