@@ -52,6 +52,11 @@ impl Home {
         &self.path
     }
 
+    /// Returns the directory, for files of the store's own.
+    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
     /// Returns the path of the database, which only SQLite opens.
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::home::Home;
 use crate::lock::{WAIT_MAX, WriteLock};
 use crate::log::{LogRow, LogWriter};
-use crate::{artifact, input, intent, job, log, schema, workspace};
+use crate::{artifact, input, intent, job, log, reserve, schema, workspace};
 use bailiwick_contract::artifact::ArtifactRecord;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
@@ -15,6 +15,7 @@ use bailiwick_contract::record::{JobRecord, OpenIntent, WorkspaceRecord};
 use bailiwick_contract::store::{Receipts, Store, StoreError, WorkspaceFilter};
 use bailiwick_contract::time::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
+use rustix::io::Errno;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -43,7 +44,12 @@ pub struct SqliteStore {
 pub fn open(options: &OpenOptions) -> Result<SqliteStore, StoreError> {
     let home = Home::open(&options.home)?;
     let lock = WriteLock::new(WAIT_MAX);
-    let connection = schema::connect(&home, &lock, schema::MIGRATIONS, options.now)?;
+    let connect = || schema::connect(&home, &lock, schema::MIGRATIONS, options.now);
+    let connection = match connect() {
+        // SQLite's shared memory needs room too; where there is no reserve, the first error is the one to tell.
+        Err(StoreError::Unwritable { .. }) if reserve::release(&home) => connect()?,
+        other => other?,
+    };
     Ok(SqliteStore { home, lock, connection: Mutex::new(connection) })
 }
 
@@ -90,6 +96,19 @@ impl SqliteStore {
         reader(&self.connection()).map_err(|fault| fault.at(&self.home.database(), step))
     }
 
+    fn write(&self, batch: &[Entry], bodies: &[String]) -> Result<Receipts, StoreError> {
+        let seqs = write(&mut self.connection(), batch, bodies);
+        seqs.map(|seqs| Receipts { seqs }).map_err(|fault| self.fault(fault))
+    }
+
+    fn no_room(&self, error: Errno) -> StoreError {
+        let why = match error {
+            Errno::NOSPC | Errno::DQUOT => "the disk is full".to_owned(),
+            other => format!("no room can be reserved: {other}"),
+        };
+        StoreError::Unwritable { path: self.home.database().display().to_string(), why }
+    }
+
     fn fault(&self, fault: Fault) -> StoreError {
         fault.at(&self.home.database(), "appending to the journal")
     }
@@ -102,8 +121,17 @@ impl Store for SqliteStore {
         }
         let bodies = bodies(batch).map_err(|fault| self.fault(fault))?;
         let _guard = self.lock.acquire(&self.home)?;
-        let seqs = write(&mut self.connection(), batch, bodies);
-        seqs.map(|seqs| Receipts { seqs }).map_err(|fault| self.fault(fault))
+        if reserve::begins(batch) {
+            reserve::ensure(&self.home).map_err(|error| self.no_room(error))?;
+        }
+        match self.write(batch, &bodies) {
+            Err(StoreError::Unwritable { .. })
+                if !reserve::begins(batch) && reserve::release(&self.home) =>
+            {
+                self.write(batch, &bodies)
+            }
+            other => other,
+        }
     }
 
     fn workspace(&self, id: &WorkspaceId) -> Result<Option<WorkspaceRecord>, StoreError> {
@@ -149,14 +177,14 @@ fn bodies(batch: &[Entry]) -> Result<Vec<String>, Fault> {
 fn write(
     connection: &mut Connection,
     batch: &[Entry],
-    bodies: Vec<String>,
+    bodies: &[String],
 ) -> Result<Vec<u64>, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut log = LogWriter::new(&transaction);
     let mut seqs = Vec::with_capacity(batch.len());
     for (entry, body) in batch.iter().zip(bodies) {
         apply(&transaction, entry)?;
-        seqs.push(log.write(entry, body)?);
+        seqs.push(log.write(entry, body.clone())?);
     }
     transaction.commit()?;
     Ok(seqs)

@@ -9,6 +9,7 @@ mod bad_input;
 mod bound;
 mod exit_codes;
 mod help;
+mod home;
 mod interrupt;
 mod kill;
 mod limits;

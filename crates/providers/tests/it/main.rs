@@ -1,3 +1,13 @@
-//! The native provider for real: every test starts sandboxes on this host.
+//! The native provider for real: every test starts sandboxes on this host, as root and as an ordinary user.
 
-mod native;
+mod callers;
+mod files;
+mod holds;
+mod host_paths;
+mod leftovers;
+mod ordinary;
+mod output;
+mod payload;
+mod stopping;
+mod watched;
+mod world;
