@@ -1,36 +1,27 @@
-//! A writer in a process of its own: this test binary, run again for one ignored test.
+//! A writer in a process of its own, which tests kill: `examples/writer.rs`.
 //!
-//! What it has to do is in a file of its working directory, since a test takes no arguments.
-use crate::fixture::*;
-use bailiwick_contract::journal::{Entry, IntentKind};
-use bailiwick_contract::store::Store;
-use std::io::{BufRead, BufReader, Write};
+//! Cargo builds a package's examples before its tests, beside them.
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-const ORDERS: &str = "orders";
-
-/// A writer process and its working directory.
+/// A writer process.
 pub(crate) struct Writer {
     pub(crate) child: Child,
-    _directory: tempfile::TempDir,
 }
 
 impl Writer {
     /// Starts a process that opens `count` pairs of intents in `stream`, and says each when it is durable.
     pub(crate) fn start(home: &Path, stream: &str, count: u64) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let orders = format!("{}\n{stream}\n{count}\n", home.display());
-        std::fs::write(directory.path().join(ORDERS), orders).expect("writes");
         #[expect(clippy::disallowed_methods, reason = "the test needs a process to kill")]
-        let child = Command::new(std::env::current_exe().expect("this binary"))
-            .args(["--exact", "writer::writer_process", "--ignored", "--nocapture"])
-            .current_dir(directory.path())
+        let child = Command::new(program())
+            .arg(home)
+            .args([stream, &count.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("starts");
-        Self { child, _directory: directory }
+        Self { child }
     }
 
     /// Waits for the end and returns the sequence numbers that were acknowledged.
@@ -46,30 +37,8 @@ impl Writer {
     }
 }
 
-#[test]
-#[ignore = "a part of other tests, which start it as a process"]
-fn writer_process() {
-    let Ok(orders) = std::fs::read_to_string(ORDERS) else {
-        return; // run by hand with --ignored
-    };
-    let lines: Vec<&str> = orders.lines().collect();
-    let (home, stream) = (PathBuf::from(lines[0]), workspace_id(lines[1]));
-    let count: u64 = lines[2].parse().expect("a number");
-    let store = open(&home);
-    for number in 0..count {
-        let batch: [Entry; 2] = ["a", "b"].map(|half| {
-            let intent = format!("int-{}-{number}-{half}", std::process::id());
-            entry(&stream, number, opened(&intent, IntentKind::Run, None))
-        });
-        append_and_say(&store, &batch);
-    }
-}
-
-fn append_and_say(store: &dyn Store, batch: &[Entry]) {
-    let seqs = store.append(batch).expect("appends").seqs;
-    let mut said = String::new();
-    for seq in seqs {
-        said.push_str(&format!("\ndurable {seq}\n"));
-    }
-    std::io::stdout().write_all(said.as_bytes()).expect("the parent listens");
+fn program() -> PathBuf {
+    let own = std::env::current_exe().expect("this binary");
+    let deps = own.parent().expect("target/<profile>/deps");
+    deps.with_file_name("examples").join("writer")
 }
