@@ -44,7 +44,7 @@ fn seed() -> u32 {
 }
 
 /// The version of the database's schema that this build writes.
-pub(crate) const STATE_SCHEMA: &str = "1.0";
+pub(crate) const STATE_SCHEMA: &str = bailiwick_store::SCHEMA;
 
 /// Finds the supervisor's program, which lies beside this one.
 ///

@@ -36,7 +36,7 @@ impl Outcome {
 
     /// One line of JSON.
     pub(crate) fn json(value: &impl Serialize) -> Self {
-        Self::line(serde_json::to_string(value).expect("our types have string keys"))
+        Self::line(render::json_line(value))
     }
 
     /// A result package, in the form that was asked for.
@@ -85,18 +85,18 @@ pub(crate) const SECTIONS: [&str; 10] = [
 /// Returns one section of a package as an object with one key.
 fn section_json(package: &ResultPackage, key: &str) -> String {
     let value = match key {
-        "outcome_summary" => serde_json::to_string(&package.outcome_summary),
-        "status" => serde_json::to_string(&package.status),
-        "key_findings" => serde_json::to_string(&package.key_findings),
-        "evidence" => serde_json::to_string(&package.evidence),
-        "artifacts" => serde_json::to_string(&package.artifacts),
-        "warnings" => serde_json::to_string(&package.warnings),
-        "resource_usage" => serde_json::to_string(&package.resource_usage),
-        "provenance" => serde_json::to_string(&package.provenance),
-        "attention" => serde_json::to_string(&package.attention),
-        _ => serde_json::to_string(&package.facts),
+        "outcome_summary" => render::json_line(&package.outcome_summary),
+        "status" => render::json_line(&package.status),
+        "key_findings" => render::json_line(&package.key_findings),
+        "evidence" => render::json_line(&package.evidence),
+        "artifacts" => render::json_line(&package.artifacts),
+        "warnings" => render::json_line(&package.warnings),
+        "resource_usage" => render::json_line(&package.resource_usage),
+        "provenance" => render::json_line(&package.provenance),
+        "attention" => render::json_line(&package.attention),
+        _ => render::json_line(&package.facts),
     };
-    format!("{{\"{key}\": {}}}", value.expect("our types have string keys"))
+    format!("{{\"{key}\": {value}}}")
 }
 
 /// Returns one section of a package in Markdown: only a section's heading begins a line with `## `.

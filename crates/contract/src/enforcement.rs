@@ -21,6 +21,17 @@ pub enum Label {
     Measured,
 }
 
+impl Label {
+    /// Returns the name that packages use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Measured => "measured",
+        }
+    }
+}
+
 /// What enforces or measures a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -50,8 +61,26 @@ pub enum Mechanism {
     SupervisorCapture,
     /// One lock a job in flight, held by its supervisor.
     SlotLock,
-    /// The fake provider's own bookkeeping.
-    Scripted,
+}
+
+impl Mechanism {
+    /// Returns the name that packages use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NetNamespace => "net-namespace",
+            Self::MountNamespace => "mount-namespace",
+            Self::CgroupV1 => "cgroup-v1",
+            Self::CgroupV2 => "cgroup-v2",
+            Self::RlimitNproc => "rlimit-nproc",
+            Self::CpuAffinity => "cpu-affinity",
+            Self::WatchMemory => "watch-memory",
+            Self::WatchStatfs => "watch-statfs",
+            Self::SupervisorTimer => "supervisor-timer",
+            Self::SupervisorCapture => "supervisor-capture",
+            Self::SlotLock => "slot-lock",
+        }
+    }
 }
 
 /// How well a host can hold one limit.

@@ -223,6 +223,17 @@ pub enum Encoding {
     Binary,
 }
 
+impl Encoding {
+    /// Returns the name that packages use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Binary => "binary",
+        }
+    }
+}
+
 /// A limit that a job ran into without being killed for it, or that was watched to the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -111,7 +111,6 @@ fn warning(record: &WorkspaceRecord, limit: Limit) -> String {
         Mechanism::WatchStatfs => "watched by statfs, jobs stopped over it",
         Mechanism::WatchMemory => "watched by sampling, jobs stopped over it",
         Mechanism::CpuAffinity => "held to whole cores by affinity, the fraction is not held",
-        Mechanism::Scripted => "the provider only keeps account of it",
         Mechanism::NetNamespace
         | Mechanism::MountNamespace
         | Mechanism::CgroupV1
@@ -127,11 +126,9 @@ fn warning(record: &WorkspaceRecord, limit: Limit) -> String {
 /// Returns the name that packages use for what holds a limit.
 pub(crate) fn mechanism(record: &WorkspaceRecord, limit: Limit) -> String {
     let enforcement = record.policy.enforcement(limit);
-    let name = serde_json::to_value(enforcement.mechanism).ok();
-    let name = name.as_ref().and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-    match enforcement.label {
-        Label::Enforced => name,
-        Label::Measured => format!("{name}, measured"),
+    match (enforcement.label, enforcement.mechanism.name()) {
+        (Label::Enforced, name) => name.into(),
+        (Label::Measured, name) => format!("{name}, measured"),
     }
 }
 

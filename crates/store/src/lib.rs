@@ -23,4 +23,5 @@ mod workspace;
 
 pub use home::Home;
 pub use log::LogRow;
+pub use schema::SCHEMA;
 pub use store::{OpenOptions, SqliteStore, open};

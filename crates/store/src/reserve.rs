@@ -26,7 +26,9 @@ pub(crate) fn ensure(home: &Home) -> Result<(), Errno> {
     let dir = home.dir();
     match rustix::fs::statat(dir, RESERVE, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if u64::try_from(stat.st_size).is_ok_and(|size| size >= RESERVE_BYTES) => Ok(()),
-        Ok(_) | Err(Errno::NOENT) => take(dir).inspect_err(|_| drop(release(home))),
+        Ok(_) | Err(Errno::NOENT) => take(dir).inspect_err(|_| {
+            release(home);
+        }),
         Err(error) => Err(error),
     }
 }

@@ -31,6 +31,9 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { to: 1_000, sql: include_str!("../migrations/0006_intent.sql") },
 ];
 
+/// The version of the schema that this program writes.
+pub const SCHEMA: &str = "1.0";
+
 /// Minor versions of a major one.
 const MINORS: u32 = 1_000;
 /// `bail`, in the header of our databases (file(1) and sqlite.org/fileformat.html, offset 68).
@@ -241,6 +244,11 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn the_schema_is_that_of_the_last_migration() {
+        assert_eq!(shown(MIGRATIONS.last().expect("a migration").to), SCHEMA);
     }
 
     #[test]

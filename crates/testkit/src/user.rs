@@ -33,7 +33,8 @@ impl User {
     }
 
     /// Returns a command that runs `program` as this user.
-    pub(crate) fn command(self, program: &Path) -> Command {
+    #[must_use]
+    pub fn command(self, program: &Path) -> Command {
         let Some((uid, gid)) = self.ids() else { return programs::command(program) };
         let mut command = programs::command(Path::new("setpriv"));
         command.args(["--reuid", &uid.to_string(), "--regid", &gid.to_string()]);

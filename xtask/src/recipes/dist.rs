@@ -64,6 +64,9 @@ pub(super) fn build() -> Result<Vec<PathBuf>, Failure> {
 
 fn build_one(binary: &Binary) -> Result<PathBuf, Failure> {
     let mut cargo = host::command("cargo");
+    if let Some(commit) = commit() {
+        cargo.env("BAILIWICK_COMMIT", commit);
+    }
     cargo
         .current_dir(host::root())
         .args(["rustc", "--profile", "dist", "--package", binary.package])
@@ -73,4 +76,12 @@ fn build_one(binary: &Binary) -> Result<PathBuf, Failure> {
     let folder = host::target_directory()?.join("dist");
     let folder = if binary.kind == "--example" { folder.join("examples") } else { folder };
     Ok(folder.join(binary.name))
+}
+
+/// Returns the commit that is built; a tree without git has none.
+fn commit() -> Option<String> {
+    let mut git = host::command("git");
+    git.current_dir(host::root()).args(["rev-parse", "--short=12", "HEAD"]);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }

@@ -27,7 +27,7 @@ struct Version {
     schemas: Schemas,
 }
 
-/// The versions of what outlives a process: the database, the result package, the protocol of the supervisor.
+/// The versions of what outlives a process: the database and the result package.
 #[derive(Serialize)]
 struct Schemas {
     state: &'static str,

@@ -57,7 +57,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
 
 /// Leaves a process called NAME behind by `line`, inside and outside.
 fn leftover(scene: &mut Scene, line: &str) -> Verdict {
-    let name = format!("bwl-{}", scene.tag());
+    let name = scene.process_name();
     drop(scene.sleeping(&name));
     let line = line.replace("NAME", &name);
     // The job ends only once the process has the name that is looked for.
@@ -99,7 +99,7 @@ fn gone(name: &str) -> bool {
 /// Tries a line inside and outside while another job runs: it is made from the name of a process of that job and from
 /// the id of its supervisor.
 fn beside_another(scene: &mut Scene, line: impl Fn(&str, u32) -> String) -> Verdict {
-    let name = format!("bwo-{}", scene.tag());
+    let name = scene.process_name();
     let id = workspace(scene);
     let job = format!("ln -s \"$(command -v sleep)\" {name}; exec ./{name} 600");
     let mut run = scene.env.start(["run", &id, "sh", "-c", &job]);

@@ -79,7 +79,7 @@ fn kill_all(scene: &mut Scene) -> Verdict {
         Some(0 | 6) => Seen::of(!scene.sleeper_runs(), "it lives"),
         _ => Seen::Broken(output.to_string()),
     };
-    let name = format!("bwk-{}", scene.tag());
+    let name = scene.process_name();
     let line = scene.sleeping(&name);
     let pid = scene.start(&line);
     let killed = scene.env.host("sh", ["-c", &format!("kill -KILL {pid}")]);

@@ -2,7 +2,7 @@
 //!
 //! Everything planted has a name of its own and goes away with the scene.
 use crate::claim::{Control, Seen};
-use bailiwick_testkit::{Output, TestEnv, User};
+use bailiwick_testkit::{Output, TestEnv, User, processes_holding};
 use rustix::process::{Pid, Signal};
 use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -23,6 +23,8 @@ pub(crate) struct Scene {
     words: Vec<(&'static str, String)>,
     planted: Vec<PathBuf>,
     sleepers: Vec<u32>,
+    /// The names of processes, inside and outside, of which none may stay.
+    processes: Vec<String>,
     /// Bound to all addresses; the kernel answers a connection without our help.
     _tcp: TcpListener,
     udp: UdpSocket,
@@ -48,6 +50,7 @@ impl Scene {
             words: Vec::new(),
             planted: vec![hidden.clone()],
             sleepers: Vec::new(),
+            processes: Vec::new(),
             _tcp: tcp,
             udp,
             _unix: unix,
@@ -116,7 +119,7 @@ impl Scene {
 
     /// Starts a process of the user's that has a name and a variable of its own.
     fn start_sleeper(&mut self) {
-        let (name, variable) = (format!("bwc-{}", self.tag), format!("BWC_{}", self.tag));
+        let (name, variable) = (self.process_name(), format!("BWC_{}", self.tag));
         let pid = self.start(&format!("{variable}=1 {}", self.sleeping(&name)));
         self.name("NAME", name);
         self.name("VARIABLE", variable);
@@ -128,6 +131,14 @@ impl Scene {
         let made = self.env.host("ipcmk", ["--shmem", "4096"]).exits(0);
         let id = made.out().trim_end().rsplit(' ').next().expect("ipcmk prints an id").to_owned();
         self.name("SHARED", id);
+    }
+
+    /// Returns a name that no process had before: also a dead one keeps its name until it is reaped.
+    pub(crate) fn process_name(&mut self) -> String {
+        // The kernel keeps 15 bytes of a name (proc_pid_comm(5)).
+        let name = format!("bwc{}-{}", self.processes.len(), self.tag);
+        self.processes.push(name.clone());
+        name
     }
 
     /// Returns a line that sleeps under `name`, which its `/proc` then shows.
@@ -222,8 +233,9 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        for pid in &self.sleepers {
-            kill(*pid);
+        let named = self.processes.iter().flat_map(|name| processes_holding(name));
+        for pid in named.chain(self.sleepers.iter().copied()) {
+            kill(pid);
         }
         drop(self.env.host("ipcrm", ["--shmem-id", self.word("SHARED")]));
         for path in &self.planted {

@@ -4,8 +4,8 @@
 //! is ours for a CommonMark reader and for one that only looks at the starts of lines. It cuts nothing.
 use super::Sections;
 use super::escape::{push_block, push_fenced, push_inline};
-use bailiwick_contract::enforcement::{Label, LimitFacts, LimitValue, Mechanism};
-use bailiwick_contract::job::{Encoding, OutputFacts, QuotaEvent};
+use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
+use bailiwick_contract::job::{OutputFacts, QuotaEvent};
 use bailiwick_contract::package::{
     Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
 };
@@ -195,7 +195,7 @@ impl Page {
         let LimitFacts { value, label, mechanism, overshoot, inodes } = facts;
         self.0.extend(["  - ", limit.name(), ": "]);
         self.limit_value(value);
-        self.0.extend([" (", label_name(*label), ", ", mechanism_name(*mechanism)]);
+        self.0.extend([" (", label.name(), ", ", mechanism.name()]);
         for (key, value) in [("overshoot", overshoot), ("inodes", inodes)] {
             if let Some(value) = value {
                 write!(self.0, ", {key} {value}").expect("a String takes any text");
@@ -236,7 +236,7 @@ impl Page {
         self.word("  - ", "stdout_bytes", stdout_bytes);
         self.word("  - ", "stderr_bytes", stderr_bytes);
         self.word("  - ", "lines", lines);
-        self.word("  - ", "encoding", encoding_name(*encoding));
+        self.word("  - ", "encoding", encoding.name());
         self.text("  - ", "sha256", sha256);
     }
 
@@ -248,40 +248,11 @@ impl Page {
     }
 }
 
-const fn label_name(label: Label) -> &'static str {
-    match label {
-        Label::Enforced => "enforced",
-        Label::Measured => "measured",
-    }
-}
-
-const fn encoding_name(encoding: Encoding) -> &'static str {
-    match encoding {
-        Encoding::Utf8 => "utf-8",
-        Encoding::Binary => "binary",
-    }
-}
-
-const fn mechanism_name(mechanism: Mechanism) -> &'static str {
-    match mechanism {
-        Mechanism::NetNamespace => "net-namespace",
-        Mechanism::MountNamespace => "mount-namespace",
-        Mechanism::CgroupV1 => "cgroup-v1",
-        Mechanism::CgroupV2 => "cgroup-v2",
-        Mechanism::RlimitNproc => "rlimit-nproc",
-        Mechanism::CpuAffinity => "cpu-affinity",
-        Mechanism::WatchMemory => "watch-memory",
-        Mechanism::WatchStatfs => "watch-statfs",
-        Mechanism::SupervisorTimer => "supervisor-timer",
-        Mechanism::SupervisorCapture => "supervisor-capture",
-        Mechanism::SlotLock => "slot-lock",
-        Mechanism::Scripted => "scripted",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bailiwick_contract::enforcement::{Label, Mechanism};
+    use bailiwick_contract::job::Encoding;
 
     #[test]
     fn both_renderings_use_the_same_words() {
@@ -300,16 +271,15 @@ mod tests {
             Mechanism::SupervisorTimer,
             Mechanism::SupervisorCapture,
             Mechanism::SlotLock,
-            Mechanism::Scripted,
         ];
         for mechanism in all {
-            assert_eq!(word(&mechanism), mechanism_name(mechanism));
+            assert_eq!(word(&mechanism), mechanism.name());
         }
         for label in [Label::Enforced, Label::Measured] {
-            assert_eq!(word(&label), label_name(label));
+            assert_eq!(word(&label), label.name());
         }
         for encoding in [Encoding::Utf8, Encoding::Binary] {
-            assert_eq!(word(&encoding), encoding_name(encoding));
+            assert_eq!(word(&encoding), encoding.name());
         }
     }
 }

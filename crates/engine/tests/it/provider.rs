@@ -139,7 +139,7 @@ impl Provider for FakeProvider {
 
     fn capabilities(&self, _: &OpCx<'_>) -> Result<Capabilities, ProviderError> {
         drop(self.called("capabilities"));
-        let held = Some(Enforcement::enforced(Mechanism::Scripted));
+        let held = Some(Enforcement::enforced(Mechanism::SlotLock));
         Ok(Capabilities {
             network_disabled: held,
             network_enabled: None,

@@ -58,8 +58,8 @@ fn arguments_are_bytes() {
         job.argv.push(argument.into());
     }
     world.try_run(&job).expect("it ran");
-    assert_eq!(world.kept(&job.id), "a b||\u{0}".as_bytes()[..5].iter().copied()
-        .chain(*b"\xff\xfe|").chain("\u{2028}\u{1b}[31m\n`|".bytes()).collect::<Vec<u8>>());
+    let expected = [&b"a b||\xff\xfe|"[..], "\u{2028}\u{1b}[31m\n`|".as_bytes()].concat();
+    assert_eq!(world.kept(&job.id), expected);
 }
 
 #[test]
