@@ -361,7 +361,9 @@ impl EffectivePolicy {
             value: value_of(limit, &self.policy),
             label,
             mechanism,
-            overshoot: (label == Label::Measured).then_some(0),
+            // Only what is watched until the job is stopped can be overshot.
+            overshoot: matches!(mechanism, Mechanism::WatchMemory | Mechanism::WatchStatfs)
+                .then_some(0),
             inodes: (limit == Limit::Storage).then(|| self.policy.budget.inodes()),
         }
     }

@@ -256,9 +256,11 @@ pub(crate) fn open_path(path: &ByteString) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path.as_bytes(), flags, Mode::empty())?)
 }
 
-/// Returns whether there is something at `path`.
-pub(crate) fn exists(path: &core::ffi::CStr) -> bool {
-    rustix::fs::statat(CWD, path, AtFlags::empty()).is_ok()
+/// Returns whether there is something at `path`, seen from the directory `from`.
+pub(crate) fn exists(from: &core::ffi::CStr, path: &core::ffi::CStr) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, from, flags, Mode::empty())
+        .is_ok_and(|from| rustix::fs::statat(from, path, AtFlags::empty()).is_ok())
 }
 
 /// Opens the list of System V shared memory, which shows the IPC namespace of whoever opened it (proc(5)).

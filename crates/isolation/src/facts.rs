@@ -27,6 +27,8 @@ pub struct HostFacts {
     pub cpus: Vec<u32>,
     /// The directories and links at the root that make the host's toolchain visible.
     pub root_entries: Vec<RootEntry>,
+    /// Commands that a toolchain has under another name only, such as `python`.
+    pub links: Vec<CommandLink>,
     /// Which of the entries of `/proc` that are masked exist.
     pub proc_masks: Vec<ProcMask>,
     /// What the host lacks.
@@ -45,6 +47,15 @@ pub enum RootEntry {
         /// Where it points.
         target: ByteString,
     },
+}
+
+/// A command that is offered under a second name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLink {
+    /// The name that is offered.
+    pub name: String,
+    /// The program that it stands for.
+    pub target: ByteString,
 }
 
 /// An entry of `/proc` that is hidden or protected.

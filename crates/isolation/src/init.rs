@@ -255,14 +255,25 @@ fn wait_for(plan: &Plan, socket: &PacketSocket, payload: Pid) -> Option<PayloadE
         if left.is_zero() {
             return Some(PayloadEnd::TimedOut);
         }
-        if !wait_once(socket, &children, left.min(LONG))? {
-            return None;
+        match wait_once(socket, &children, left.min(LONG))? {
+            Order::None => {}
+            Order::Terminate => {
+                kill_all(Signal::TERM).ok();
+            }
+            Order::Kill => return Some(PayloadEnd::Killed(Signal::KILL.as_raw())),
         }
     }
 }
 
-/// Waits for a child, the supervisor or the timer; `false` when the supervisor is gone.
-fn wait_once(socket: &PacketSocket, children: &SignalFd, left: Duration) -> Option<bool> {
+/// What the supervisor wants.
+enum Order {
+    None,
+    Terminate,
+    Kill,
+}
+
+/// Waits for a child, the supervisor or the timer; `None` when the supervisor is gone.
+fn wait_once(socket: &PacketSocket, children: &SignalFd, left: Duration) -> Option<Order> {
     let mut ready = [PollFd::new(socket, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
     let timeout = Timespec::try_from(left).ok()?;
     match poll(&mut ready, Some(&timeout)) {
@@ -272,17 +283,13 @@ fn wait_once(socket: &PacketSocket, children: &SignalFd, left: Duration) -> Opti
     let spoken = !ready[0].revents().is_empty();
     while let Ok(Some(_)) = children.read() {}
     if !spoken {
-        return Some(true);
+        return Some(Order::None);
     }
     match socket.receive::<ToInit>() {
-        Ok(Some((ToInit::Signal(number), _))) => {
-            if let Some(signal) = Signal::from_named_raw(number) {
-                kill_all(signal).ok();
-            }
-            Some(true)
-        }
-        Ok(Some(_)) => Some(true),
-        Ok(None) | Err(_) => Some(false),
+        Ok(Some((ToInit::Terminate, _))) => Some(Order::Terminate),
+        Ok(Some((ToInit::Kill, _))) => Some(Order::Kill),
+        Ok(Some(_)) => Some(Order::None),
+        Ok(None) | Err(_) => None,
     }
 }
 

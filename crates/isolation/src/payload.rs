@@ -142,9 +142,9 @@ impl Payload {
         drop(self);
     }
 
-    /// Returns whether one of the files that were tried exists.
+    /// Returns whether one of the files that were tried, from the payload's working directory, exists.
     pub(crate) fn command_exists(&self) -> bool {
-        self.candidates.iter().any(|path| crate::apply::exists(path))
+        self.candidates.iter().any(|path| crate::apply::exists(&self.cwd, path))
     }
 
     fn run(&mut self) -> Stopped {

@@ -4,7 +4,7 @@
 //! only carry it out. The order of operations and its pitfalls were measured on Linux 6.18; the sources of single steps
 //! are pivot_root(2), mount_setattr(2), user_namespaces(7) and proc(5).
 use crate::facts::{CgroupFacts, HostFacts, ProcMask, RootEntry};
-use crate::skeleton::Skeleton;
+use crate::skeleton::{LINKS, Skeleton};
 use crate::spec::{HostPathFacts, SandboxSpec};
 use bailiwick_contract::bytes::{ByteString, Secret};
 use bailiwick_contract::enforcement::Mechanism;
@@ -249,7 +249,7 @@ pub fn plan(spec: &SandboxSpec, host: &HostFacts, skeleton: &Skeleton) -> Result
         groups: groups(spec, host),
         affinity: affinity(spec, host),
         rlimits: rlimits(spec),
-        payload: payload(spec),
+        payload: payload(spec, host),
         watch: watch(spec),
     })
 }
@@ -503,12 +503,15 @@ fn rlimits(spec: &SandboxSpec) -> Rlimits {
     }
 }
 
-fn payload(spec: &SandboxSpec) -> PayloadPlan {
+fn payload(spec: &SandboxSpec, host: &HostFacts) -> PayloadPlan {
     let toolchains = spec.host_paths.iter().filter(|path| path.toolchain);
     let mut path: Vec<ByteString> = toolchains
         .flat_map(|path| [[path.path.as_bytes(), b"/bin"].concat().into(), path.path.clone()])
         .collect();
     path.extend(["/usr/local/bin", "/usr/bin", "/bin"].map(ByteString::from));
+    if !host.links.is_empty() {
+        path.push(format!("/{LINKS}").into());
+    }
     PayloadPlan {
         argv: spec.argv.clone(),
         env: environment(spec, &path),

@@ -3,7 +3,7 @@
 //! What can be tried is tried, in a throw-away child; versions are not interpreted. Sources: user_namespaces(7), cgroups(7),
 //! landlock(7), proc(5).
 use crate::apply::proc_file_system;
-use crate::facts::{CgroupFacts, HostFacts, ProcMask, RootEntry};
+use crate::facts::{CgroupFacts, CommandLink, HostFacts, ProcMask, RootEntry};
 use crate::sys::clone::{Cloned, Namespaces, clone_sandbox};
 use crate::sys::landlock;
 use crate::sys::process::{Ended, exit_now, wait};
@@ -50,6 +50,7 @@ pub fn probe(key: String, seed: u32) -> io::Result<HostFacts> {
         cgroup,
         cpus: cpus()?,
         root_entries: root_entries()?,
+        links: command_links(Path::new("/")),
         proc_masks: proc_masks(),
         lacks,
     })
@@ -255,6 +256,23 @@ fn root_entries() -> io::Result<Vec<RootEntry>> {
         }
     }
     Ok(entries)
+}
+
+/// Directories of a job's `PATH`.
+const COMMANDS: [&str; 3] = ["usr/local/bin", "usr/bin", "bin"];
+
+/// Scripts say `python`, and Debian has only `python3`.
+fn command_links(root: &Path) -> Vec<CommandLink> {
+    let find = |name: &str| {
+        COMMANDS.iter().map(|dir| root.join(dir).join(name)).find(|path| path.exists())
+    };
+    match (find("python"), find("python3")) {
+        (None, Some(path)) => {
+            let target = path.as_os_str().as_bytes().into();
+            vec![CommandLink { name: "python".into(), target }]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What `/proc` tells about the host or lets it be changed; Docker's lists, and what newer kernels added.

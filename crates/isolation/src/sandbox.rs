@@ -168,10 +168,15 @@ impl Sandbox {
     /// Asks every process of the sandbox to end.
     pub fn terminate(&self) {
         // When init is gone, so is everybody else.
-        self.socket.send(&ToInit::Signal(Signal::TERM.as_raw()), &[]).ok();
+        self.socket.send(&ToInit::Terminate, &[]).ok();
     }
 
-    /// Kills the sandbox: with init, the kernel kills every process of its PID namespace.
+    /// Asks init to kill every process and to say what they used. An init that does not answer has to be [killed](Self::kill).
+    pub fn end_all(&self) {
+        self.socket.send(&ToInit::Kill, &[]).ok();
+    }
+
+    /// Kills init, and with it the kernel kills every process of its PID namespace; what they used is not told then.
     pub fn kill(&self) {
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
     }

@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bumped when the content changes.
-const GENERATION: u32 = 1;
+const GENERATION: u32 = 2;
+
+/// Where commands lie that are offered under a second name; last in a job's `PATH`.
+pub(crate) const LINKS: &str = "etc/bailiwick/bin";
 
 /// Files and directories of the host's `/etc` that a toolchain needs; copied, links as links.
 const ETC: [&str; 15] = [
@@ -128,6 +131,10 @@ fn build(root: &Path, host: &HostFacts) -> io::Result<()> {
         }
     }
     etc(&root.join("etc"))?;
+    fs::create_dir_all(root.join(LINKS))?;
+    for link in &host.links {
+        symlink(os(&link.target), root.join(LINKS).join(&link.name))?;
+    }
     open_to_all(root)
 }
 

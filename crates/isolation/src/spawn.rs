@@ -5,6 +5,7 @@
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -28,6 +29,8 @@ impl Supervisor {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let child = Command::new(path)
+            // A job sees init's command line: the name is enough.
+            .arg0("bailiwick-supervisor")
             .arg("--socket")
             .env_clear()
             .stdin(Stdio::from(theirs))

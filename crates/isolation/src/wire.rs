@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The version of everything in this file; a supervisor refuses a caller of another one.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// The longest frame: what `execve` takes for arguments and environment (2 MiB by default, execve(2)), a plan around
 /// it, and room.
@@ -59,8 +59,10 @@ pub(crate) enum ToInit {
     Mapped,
     /// Enter the groups whose descriptors come along, and start the payload.
     Enter,
-    /// Signal every process of the sandbox.
-    Signal(i32),
+    /// Ask every process of the sandbox to end.
+    Terminate,
+    /// Kill every process of the sandbox, reap them, and say what they used.
+    Kill,
 }
 
 /// What init says to its supervisor.
@@ -322,11 +324,11 @@ mod tests {
         let (one, other) = PacketSocket::pair().expect("sockets");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         one.send(&ToInit::Enter, &[reader.as_fd(), writer.as_fd()]).expect("sent");
-        one.send(&ToInit::Signal(15), &[]).expect("sent");
+        one.send(&ToInit::Terminate, &[]).expect("sent");
         let (message, descriptors) = other.receive::<ToInit>().expect("read").expect("a packet");
         assert!(matches!(message, ToInit::Enter) && descriptors.len() == 2);
         let (message, descriptors) = other.receive::<ToInit>().expect("read").expect("a packet");
-        assert!(matches!(message, ToInit::Signal(15)) && descriptors.is_empty());
+        assert!(matches!(message, ToInit::Terminate) && descriptors.is_empty());
         drop(one);
         assert!(other.receive::<ToInit>().expect("read").is_none());
         other.send(&FromInit::Started, &[]).expect_err("nobody is there");

@@ -3,7 +3,6 @@
 //! Others come over `control.sock` in the job's directory, which only the home's owner can enter. They may only ask for a
 //! stop, and are answered once the outcome is on disk.
 use bailiwick_isolation::wire::{Frame, FrameReader, Reply, Request, send};
-use rustix::fs::Mode;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
@@ -16,17 +15,14 @@ pub(crate) const CONTROL: &str = "control.sock";
 /// Peers at most; more wait in the listener's queue.
 const PEERS_MAX: usize = 16;
 
-/// Opens `control.sock`, for its owner only.
+/// Opens `control.sock`; the process's umask keeps it its owner's.
 ///
 /// # Errors
 /// It is there already, or the disk is full.
 pub(crate) fn open() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let before = rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let bound = bind(&socket, &SocketAddrUnix::new(CONTROL)?);
-    rustix::process::umask(before);
-    bound?;
+    bind(&socket, &SocketAddrUnix::new(CONTROL)?)?;
     listen(&socket, 16)?;
     Ok(socket)
 }

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// How often a job is sampled (DESIGN §5, Labels).
 const TICK: Duration = Duration::from_millis(20);
 
+/// How long init may take to end the sandbox and to say what it used, before it is killed itself.
+const INIT_ANSWERS_WITHIN: Duration = Duration::from_millis(100);
+
 /// One read; the default pipe holds 64 KiB (pipe(7)).
 const READ_BYTES: usize = 128 << 10;
 
@@ -98,6 +101,8 @@ pub(crate) struct Seen {
     deadline: Option<Instant>,
     /// When the grace of a stop is over.
     kill_at: Option<Instant>,
+    /// When an init that was asked to end the sandbox is killed itself.
+    hard_kill_at: Option<Instant>,
     next_tick: Option<Instant>,
     init_ended: bool,
     pipes_widened: bool,
@@ -230,7 +235,8 @@ impl Job<'_> {
 
     /// Returns how long to wait at most.
     fn timeout(&self) -> Option<Duration> {
-        let next = [self.seen.deadline, self.seen.kill_at, self.seen.next_tick];
+        let seen = &self.seen;
+        let next = [seen.deadline, seen.kill_at, seen.hard_kill_at, seen.next_tick];
         let next = next.into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
@@ -326,27 +332,34 @@ impl Job<'_> {
 
     fn check_timers(&mut self) {
         if self.is_over() {
-            self.seen.next_tick = None;
-            self.seen.kill_at = None;
-            self.seen.deadline = None;
             return;
         }
         let instant = Instant::now();
-        if self.seen.deadline.is_some_and(|deadline| instant >= deadline) {
+        let due = |at: Option<Instant>| at.is_some_and(|at| instant >= at);
+        if due(self.seen.hard_kill_at) {
+            self.seen.hard_kill_at = None;
+            self.sandbox.kill();
+        }
+        if due(self.seen.deadline) {
             self.seen.observed.timed_out = true;
-            self.sandbox.kill();
-            // Asked once; what follows is the end of init.
-            self.seen.deadline = None;
-            self.seen.next_tick = None;
+            self.end_job();
         }
-        if self.seen.kill_at.is_some_and(|at| instant >= at) {
-            self.sandbox.kill();
-            self.seen.kill_at = None;
+        if due(self.seen.kill_at) {
+            self.end_job();
         }
-        if self.seen.next_tick.is_some_and(|at| instant >= at) {
+        if due(self.seen.next_tick) {
             self.seen.next_tick = Some(instant + TICK);
             self.tick();
         }
+    }
+
+    /// Ends the job; asked once, what follows is init's answer or its end.
+    fn end_job(&mut self) {
+        self.seen.deadline = None;
+        self.seen.kill_at = None;
+        self.seen.next_tick = None;
+        self.seen.hard_kill_at = Some(Instant::now() + INIT_ANSWERS_WITHIN);
+        self.sandbox.end_all();
     }
 
     fn tick(&mut self) {
@@ -357,7 +370,7 @@ impl Job<'_> {
                 _ => self.seen.observed.over_storage = true,
             }
             self.seen.storage_overshoot = over.overshoot_bytes;
-            self.sandbox.kill();
+            self.end_job();
         }
     }
 
@@ -372,7 +385,7 @@ impl Job<'_> {
         if sample.bytes > limit {
             self.seen.observed.over_memory = true;
             self.seen.memory_overshoot = sample.bytes - limit;
-            self.sandbox.kill();
+            self.end_job();
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) fn main() -> ExitCode {
 fn serve() -> io::Result<()> {
     // At once: an interrupt that a terminal sends to the caller is the caller's to hand on.
     rustix::process::setsid()?;
+    // What is left in the job's directory is the owner's alone; init sets its own for the job.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let (caller, mut reader) = take_caller()?;
     let Some(plan) = first_frame(&caller, &mut reader)? else { return Ok(()) };
     // Shared with the caller; the workspace stays held while either of us lives.

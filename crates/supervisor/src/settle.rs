@@ -22,6 +22,8 @@ impl Job<'_> {
     /// Records the outcome, then says it.
     pub(crate) fn settle(mut self, hold: Vec<OwnedFd>) -> io::Result<()> {
         let reply = if self.seen.began.is_some() { self.ended()? } else { self.never_started() };
+        // Whoever comes from now on finds the outcome; the directory may go with its workspace as soon as it was told.
+        std::fs::remove_file(control::CONTROL).ok();
         // Only init is left, on its way out: the caller may give the workspace to the next one.
         drop(hold);
         if let Some(caller) = &self.caller {
@@ -34,8 +36,6 @@ impl Job<'_> {
             self.sandbox.end()?;
         }
         self.sandbox.remove_groups();
-        // The directory may be gone with its workspace by now.
-        std::fs::remove_file(control::CONTROL).ok();
         Ok(())
     }
 

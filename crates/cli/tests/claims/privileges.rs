@@ -95,7 +95,7 @@ fn capability_file(scene: &mut Scene) -> Verdict {
     })
 }
 
-/// The null device, which everybody may open.
+/// `/dev/zero`, which everybody may read; Landlock would refuse to open it for writing, and only `nodev` refuses this.
 fn device_file(scene: &mut Scene) -> Verdict {
     if !User::all().contains(&User::Root) {
         let lacking = || Seen::Lacking("only root can make a device".into());
@@ -103,9 +103,9 @@ fn device_file(scene: &mut Scene) -> Verdict {
     }
     let file = scene.public_folder().join("device");
     let mode = Mode::from_raw_mode(0o666);
-    mknodat(CWD, &file, FileType::CharacterDevice, mode, makedev(1, 3)).expect("root may");
+    mknodat(CWD, &file, FileType::CharacterDevice, mode, makedev(1, 5)).expect("root may");
     fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("our own file");
-    let line = format!("./probe open-write {}", file.display());
+    let line = format!("./probe read-file {}", file.display());
     let flags = format!("--allow-host-path {}:ro", scene.public_folder().display());
     let inside = match scene.inside(&flags, &line) {
         Seen::Refused(how) if how != "EACCES" => Seen::Broken(format!("refused {how}")),

@@ -26,6 +26,7 @@ pub(crate) fn of_a_user() -> HostFacts {
             link("bin", "usr/bin"),
             link("lib", "usr/lib"),
         ],
+        links: Vec::new(),
         proc_masks: vec![
             ProcMask::Dir("acpi".into()),
             ProcMask::File("kcore".into()),

@@ -17,7 +17,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One read or write.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -126,8 +126,9 @@ impl Batch<'_> {
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
         let tree = open_tree(self.home, self.id)?;
-        let stage = self.home.workspace(self.id).join(format!("stage.{}", std::process::id()));
-        disk::remove(&stage).map_err(trouble::on("clear the stage", &stage))?;
+        let workspace = self.home.workspace(self.id);
+        clear_stages(&workspace).map_err(trouble::on("clear what was staged in", &workspace))?;
+        let stage = workspace.join(stage_name(std::process::id()));
         make_private(&stage).map_err(trouble::on("make the stage", &stage))?;
         let written = self.stage_and_publish(&tree, &stage, entries, cx);
         // Also what was replaced: it lies on the stage now.
@@ -146,10 +147,11 @@ impl Batch<'_> {
         let dir = openat(CWD, stage, flags, Mode::empty())
             .map_err(|error| trouble::on("open the stage", stage)(error.into()))?;
         let mut staged = Vec::new();
+        let mut left = cx.budget_bytes;
         for entry in entries {
             let mut entry = entry;
             let index = staged.len();
-            self.stage_one(&dir, index, entry.as_mut(), cx)?;
+            self.stage_one(&dir, index, entry.as_mut(), &mut left, cx)?;
             self.check(tree, entry.destination(), entry.kind())?;
             staged.push(Staged {
                 destination: entry.destination().clone(),
@@ -165,6 +167,7 @@ impl Batch<'_> {
         dir: &OwnedFd,
         index: usize,
         entry: &mut dyn EntrySource,
+        left: &mut u64,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
         let EntryKind::File { mode, mtime } = entry.kind() else { return Ok(()) };
@@ -173,7 +176,7 @@ impl Batch<'_> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file =
             openat(dir, index.to_string(), flags, Mode::RUSR | Mode::WUSR).map_err(trouble)?;
-        self.fill(&file, entry, cx)?;
+        self.fill(&file, entry, left, cx)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777)).map_err(trouble)?;
         self.give(file.as_fd()).map_err(trouble)?;
         let time = Timespec { tv_sec: mtime, tv_nsec: 0 };
@@ -184,6 +187,7 @@ impl Batch<'_> {
         &self,
         file: &OwnedFd,
         entry: &mut dyn EntrySource,
+        left: &mut u64,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
         let mut buffer = vec![0; CHUNK_BYTES];
@@ -195,6 +199,9 @@ impl Batch<'_> {
             if length == 0 {
                 return Ok(());
             }
+            *left = left.checked_sub(length as u64).ok_or_else(|| {
+                step("write more into", entry.destination().as_bytes(), self.id, Errno::FBIG)
+            })?;
             let mut rest = &buffer[..length];
             while !rest.is_empty() {
                 let written = rustix::io::write(file, rest).map_err(|error| {
@@ -316,6 +323,23 @@ impl Batch<'_> {
         }
         Ok(at)
     }
+}
+
+fn stage_name(pid: u32) -> String {
+    format!("stage.{pid}")
+}
+
+/// Removes our own stage and those of processes that are gone: they were killed while they wrote.
+fn clear_stages(workspace: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(workspace)? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix("stage.")?.parse::<u32>().ok());
+        let Some(pid) = pid else { continue };
+        if pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists() {
+            disk::remove(&workspace.join(stage_name(pid)))?;
+        }
+    }
+    Ok(())
 }
 
 fn split(path: &[u8]) -> (&[u8], &[u8]) {

@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Returns the facts, from the cache if they still hold.
 pub(super) fn facts(home: &Home, options: &NativeOptions) -> Result<HostFacts, ProviderError> {
@@ -58,7 +59,10 @@ fn read(path: &Path) -> Option<HostFacts> {
 }
 
 fn write(path: &Path, facts: &HostFacts) -> io::Result<()> {
-    let draft = path.with_extension(format!("{}.new", std::process::id()));
+    // Several providers of one process may share a home.
+    static DRAFTS: AtomicU32 = AtomicU32::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let draft = path.with_extension(format!("{}-{number}.new", std::process::id()));
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(&serde_json::to_vec(facts)?)?;

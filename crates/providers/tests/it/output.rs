@@ -75,7 +75,10 @@ fn a_part_is_cut_from_what_was_kept() {
     };
     for (head, tail) in [(0, 0), (1, 0), (0, 1), (10, 20), (3_000, 892), (3_893, 0), (4_000, 9)] {
         let OutputBytes { head: first, omitted, tail: last } = part(head, tail);
-        assert!(first.as_bytes().len() as u64 <= head.max(3_893) && produced.starts_with(first.as_bytes()));
+        assert!(
+            first.as_bytes().len() as u64 <= head.max(3_893)
+                && produced.starts_with(first.as_bytes())
+        );
         assert!(produced.ends_with(last.as_bytes()), "{head} {tail}");
         let shown = first.as_bytes().len() + last.as_bytes().len();
         assert_eq!(shown as u64 + omitted, 3_893, "{head} {tail}");

@@ -1,7 +1,7 @@
 //! A home of its own, a workspace in it, and jobs that run there through [`Native`] alone.
 use bailiwick_contract::bytes::{ByteString, Secret};
 use bailiwick_contract::context::{CancelToken, Clock, OpCx};
-use bailiwick_contract::enforcement::{Capabilities, EffectivePolicy, Strictness, resolve};
+use bailiwick_contract::enforcement::{EffectivePolicy, Strictness, resolve};
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::job::{EnvVar, JobOutcome, JobSpec};
 use bailiwick_contract::policy::{Access, HostPath, Policy};
@@ -142,8 +142,7 @@ impl World {
         let native =
             Native::new(NativeOptions { home: path, supervisor, seed: 1, without_cgroups });
         let (cancel, clock) = (CancelToken::new(), RealClock(Instant::now()));
-        let cx =
-            OpCx { cancel: &cancel, deadline: None, budget_bytes: u64::MAX, clock: &clock };
+        let cx = OpCx { cancel: &cancel, deadline: None, budget_bytes: u64::MAX, clock: &clock };
         let capabilities = native.capabilities(&cx)?;
         let strictness = Strictness { allow_watched: true, ..Strictness::default() };
         let policy = resolve(&policy, &strictness, &capabilities).expect("held");
@@ -154,16 +153,7 @@ impl World {
     }
 
     pub(crate) fn cx(&self) -> OpCx<'_> {
-        OpCx {
-            cancel: &self.cancel,
-            deadline: None,
-            budget_bytes: u64::MAX,
-            clock: &self.clock,
-        }
-    }
-
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        self.native.capabilities(&self.cx()).expect("capabilities")
+        OpCx { cancel: &self.cancel, deadline: None, budget_bytes: u64::MAX, clock: &self.clock }
     }
 
     pub(crate) fn home(&self) -> &Path {
