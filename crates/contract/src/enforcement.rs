@@ -1,7 +1,7 @@
 //! What a host makes of a policy: each limit with its label and the mechanism behind it.
 //!
 //! `resolve` decides, from values alone, whether a policy can be honoured; it never weakens one silently.
-//! The rules are DESIGN.md §5, Labels.
+//! The rules are told in docs/concepts.md.
 use crate::bytes::ByteString;
 use crate::policy::{Access, Limit, Network, Policy};
 use alloc::borrow::ToOwned;
@@ -287,7 +287,7 @@ fn hold(
         let lack = capabilities.lacks.iter().find(|lack| lack.id == limit.name()).cloned();
         return Err(PolicyError::Unavailable { limit, value: value(), lack });
     };
-    // Storage may always be measured (DESIGN §5, Labels).
+    // Storage may always be measured: few hosts can do better for a plain directory.
     if held.label == Label::Enforced || limit == Limit::Storage {
         return Ok(held);
     }
@@ -335,7 +335,7 @@ fn text_of(bytes: &ByteString) -> String {
 fn plain(value: &LimitValue) -> String {
     match value {
         LimitValue::Whole(number) => number.to_string(),
-        // A float always shows its point, as the seed's packages do: `cpu=1.0`.
+        // A float always shows its point, as callers' scripts expect: `cpu=1.0`.
         LimitValue::Number(number) => format!("{number:?}"),
         LimitValue::Text(text) => text.to_owned(),
         LimitValue::Paths(paths) if paths.len() == 1 => format!("('{}',)", paths[0]),
@@ -373,7 +373,7 @@ impl EffectivePolicy {
         Limit::ALL.into_iter().filter(|limit| self.enforcement(*limit).label == Label::Measured)
     }
 
-    /// Returns the one line that the seed's `provenance.policy_summary` holds.
+    /// Returns the one line that `provenance.policy_summary` holds.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut parts = Vec::with_capacity(Limit::ALL.len());
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_is_the_seeds_line() {
+    fn the_summary_lists_every_limit_and_what_is_measured() {
         let held = Some(Enforcement::enforced(Mechanism::CgroupV1));
         let effective = resolve(&Policy::default(), &Strictness::default(), &host(held))
             .expect("the defaults hold");

@@ -1,13 +1,13 @@
 //! What a refused or broken request looks like to its caller.
 //!
 //! Libraries keep their own enums, one per operation; [`Failure`] is the form in which they leave the engine.
-//! The exit codes are those of seed 000; `reason` is the stable name of the case.
+//! The exit codes are those of docs/exit-codes.md; `reason` is the stable name of the case.
 use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 use serde::Serialize;
 
-/// The exit codes of seed 000, for every verb.
+/// The exit codes of every verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExitCode {
     /// The verb completed.
@@ -133,7 +133,7 @@ impl Failure {
     }
 }
 
-/// The JSON form of a [`Failure`]: the seed's four keys, then ours.
+/// The JSON form of a [`Failure`]: what every error carries.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureWire<'a> {

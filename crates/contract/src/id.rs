@@ -1,6 +1,6 @@
 //! Identifiers: newtypes, so that two of them cannot be swapped.
 //!
-//! A minted id is `<prefix>-<12 hex>` of injected randomness; a given one matches the seed's pattern.
+//! A minted id is `<prefix>-<12 hex>` of injected randomness; a given one matches one pattern.
 //! Nothing here looks an id up: the store says whether one is taken, and ids are never reused.
 use crate::context::Entropy;
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::string::String;
 use core::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The longest id that is accepted, in bytes (seed 000: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`).
+/// The longest id that is accepted, in bytes: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`.
 pub const ID_BYTES_MAX: usize = 64;
 
 /// Why a text is not an id.
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pattern_of_the_seed_decides() {
+    fn one_pattern_decides() {
         for good in ["demo", "0", "a.b_c-d", "ws-9a8b7c6d5e4f"] {
             assert!(WorkspaceId::parse(good).is_ok(), "{good}");
         }

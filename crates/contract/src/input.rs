@@ -3,6 +3,7 @@
 //! The bytes themselves are never recorded. Paths in a workspace are relative, hold no `..` and no NUL.
 use crate::artifact::Digest;
 use crate::bytes::ByteString;
+use crate::id::JobId;
 use crate::time::Timestamp;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct InputRecord {
     pub sha256: Digest,
     /// When.
     pub recorded_at: Timestamp,
+    /// The job that it was copied in for; none where a `put` did it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub job: Option<JobId>,
 }
 
 /// A path inside a workspace: relative, normalised, without `..`.

@@ -123,7 +123,7 @@ impl Reason {
     }
 }
 
-/// Where an accounting figure comes from (DESIGN §5, Accounting).
+/// Where an accounting figure comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,7 @@
 //! The words of the system: the types, errors and traits that its parts exchange.
 //!
 //! Nothing here does I/O, reads a clock, starts a thread or touches the environment; `no_std` lets the
-//! compiler say so. The vocabulary is that of DESIGN.md §2; the wire shapes are those of the result package.
+//! compiler say so. The vocabulary is that of ARCHITECTURE.md; the wire shapes are those of the result package.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The result package: the nine sections of seed 000, then `facts`.
+//! The result package: nine sections for readers, then `facts` for programs.
 //!
 //! The order of the fields is the order of the keys on the wire. Building a package is the engine's business, and so are
 //! its bound and its Markdown; here are only the shapes.

@@ -86,7 +86,7 @@ pub struct Budget {
     pub concurrency: u64,
 }
 
-/// 512 MiB, 1 core, 128 processes, 1 GiB, 300 s, 10 MiB, 1 job: the seed's defaults.
+/// 512 MiB, 1 core, 128 processes, 1 GiB, 300 s, 10 MiB, 1 job: enough for a script, and never "unlimited".
 impl Default for Budget {
     fn default() -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns how many inodes the disk may hold: one for every 16 KiB, at least 10 000 (DESIGN §5, Labels).
+    /// Returns how many inodes the disk may hold: one for every 16 KiB, at least 10 000: a little more than mke2fs(8) gives by default.
     #[must_use]
     pub const fn inodes(&self) -> u64 {
         let by_size = self.storage_bytes / (16 << 10);

@@ -11,6 +11,7 @@ use crate::input::WsPath;
 use crate::job::{JobOutcome, JobSpec};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::error::Error;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,24 @@ pub enum Removed {
     Gone,
     /// It was not there.
     WasAbsent,
+}
+
+/// What a provider keeps under an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// A workspace's disk.
+    Workspace(WorkspaceId),
+    /// A job's output and outcome.
+    Job(JobId),
+}
+
+/// Something that a provider keeps and that is on no record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Orphan {
+    /// What it is.
+    pub kept: Kept,
+    /// Whether it was removed; one that holds what a job made is left.
+    pub removed: bool,
 }
 
 /// Makes an intent durable; a provider calls it once, after it has prepared a job and before anything of it runs.
@@ -215,10 +234,17 @@ pub trait Provider: Send + Sync {
     /// The workspace is as it was.
     fn inspect(&self, id: &WorkspaceId, cx: &OpCx<'_>) -> Result<Inspection, ProviderError>;
 
+    /// Returns whether it holds a workspace; costs little, where `inspect` measures.
+    ///
+    /// # Errors
+    /// The workspace is as it was.
+    fn is_present(&self, id: &WorkspaceId) -> Result<bool, ProviderError>;
+
     /// Takes a hold without waiting; `None` where somebody else has it.
     ///
     /// # Errors
-    /// Nothing is held.
+    /// Nothing is held. [`ProviderError::NoWorkspace`] says that nobody can hold it from now on; who had it may still
+    /// be about to record why it is gone.
     fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError>;
 
     /// Says that a job will follow soon, so that whatever takes time may begin; nothing is left of it if none does.
@@ -312,6 +338,20 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// Some of it may be left; the next call goes on.
     fn sweep(&self, job: &JobId, cx: &OpCx<'_>) -> Result<(), ProviderError>;
+
+    /// Removes workspaces and jobs that `is_known` does not know, that nobody holds, that have not changed for `age`,
+    /// and in which nothing ever ran: what a verb that was killed before its first record left. It costs as much as
+    /// there are workspaces and jobs. Returns every one that it removed, and every unknown one that holds something
+    /// and was therefore left.
+    ///
+    /// # Errors
+    /// Some of it may be left; the next call goes on.
+    fn remove_orphans(
+        &self,
+        is_known: &dyn Fn(&Kept) -> bool,
+        age: Duration,
+        cx: &OpCx<'_>,
+    ) -> Result<Vec<Orphan>, ProviderError>;
 }
 
 /// Why a provider could not do what it was asked.

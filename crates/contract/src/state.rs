@@ -1,7 +1,7 @@
 //! The nine lifecycle states of a workspace and the steps between them.
 //!
 //! A job's failure never fails its workspace. What moves a workspace is the engine; this file only says which
-//! moves there are (seed 000).
+//! moves there are.
 use core::fmt;
 use serde::{Deserialize, Serialize};
 

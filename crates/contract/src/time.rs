@@ -1,7 +1,7 @@
 //! Wall-clock instants, as numbers.
 //!
 //! Reading a clock is the caller's business ([`crate::context::Clock`]); here is only the form. The text is
-//! RFC 3339 as Python's `datetime.isoformat` writes it, which is what the seed's packages carry.
+//! RFC 3339 as Python's `datetime.isoformat` writes it, which is what packages carry.
 use alloc::format;
 use alloc::string::String;
 use core::fmt;

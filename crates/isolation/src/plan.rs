@@ -494,7 +494,7 @@ fn rlimits(spec: &SandboxSpec) -> Rlimits {
     let budget = &spec.policy.policy.budget;
     let nproc = !held_by_group(spec, Limit::Pids);
     let data = !held_by_group(spec, Limit::Memory);
-    // Twice the limit (DESIGN §5, Labels): a bound for what the watch does not catch in time.
+    // Twice the limit: a bound for what the watch does not catch in time.
     const SLACK_BYTES: u64 = 64 << 20;
     Rlimits {
         nproc: nproc.then_some(budget.pids.saturating_add(1)),

@@ -80,10 +80,15 @@ impl Peer {
 pub(crate) struct Peers(Vec<Peer>);
 
 impl Peers {
+    /// Returns whether one more may come in; a listener that nobody may come through is not asked.
+    pub(crate) const fn have_room(&self) -> bool {
+        self.0.len() < PEERS_MAX
+    }
+
     /// Lets the next one in.
     pub(crate) fn accept(&mut self, listener: BorrowedFd<'_>) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        if self.0.len() < PEERS_MAX
+        if self.have_room()
             && let Ok(socket) = accept_with(listener, flags)
         {
             self.0.push(Peer { socket, reader: FrameReader::default(), waits: false });

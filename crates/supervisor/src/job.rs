@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How often a job is sampled (DESIGN §5, Labels).
+/// How often a job is sampled: a sample takes some tens of microseconds, so this is well below 1 % of a processor.
 const TICK: Duration = Duration::from_millis(20);
 
 /// How long init may take to end the sandbox and to say what it used, before it is killed itself.
@@ -134,6 +134,8 @@ impl<'a> Job<'a> {
 impl Job<'_> {
     /// Goes on until the job's processes are gone, and takes what is left in the pipes.
     pub(crate) fn run(&mut self) -> io::Result<()> {
+        // What came with the first frame is in the reader already, and no poll would tell of it.
+        self.hear_caller();
         while !self.is_over() {
             self.wait_and_act()?;
             self.check_timers();
@@ -213,7 +215,10 @@ impl Job<'_> {
     }
 
     fn sources(&self) -> Vec<(Source, BorrowedFd<'_>)> {
-        let mut sources = vec![(Source::Listener, self.listener.as_fd())];
+        let mut sources = Vec::new();
+        if self.peers.have_room() {
+            sources.push((Source::Listener, self.listener.as_fd()));
+        }
         if self.pipes_open[0] {
             sources.push((Source::Stream(0), self.sandbox.stdout()));
         }

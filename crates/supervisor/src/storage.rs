@@ -2,7 +2,7 @@
 //!
 //! `statfs` costs under a microsecond but counts everybody on the file system, so it only decides when to walk; a walk costs
 //! milliseconds but is exact. Where a job hides a part of the tree from the walk, the file system's own count is taken
-//! instead, which can only be too strict (DESIGN §5, Labels).
+//! instead, which can only be too strict (docs/concepts.md, limits).
 use bailiwick_contract::job::Reason;
 use bailiwick_isolation::disk::{DiskUsage, usage};
 use bailiwick_isolation::plan::WatchPlan;

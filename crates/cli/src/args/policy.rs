@@ -1,7 +1,7 @@
 //! The policy flags of `create` and `exec`.
 //!
 //! Which flags were given matters beside their values: a limit that the caller names has to be enforced, a default may
-//! be watched (DESIGN.md §5, Labels).
+//! be watched (docs/concepts.md).
 use super::host_path;
 use bailiwick_contract::enforcement::Strictness;
 use bailiwick_contract::error::Failure;

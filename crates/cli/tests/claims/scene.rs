@@ -26,7 +26,7 @@ pub(crate) struct Scene {
     /// The names of processes, inside and outside, of which none may stay.
     processes: Vec<String>,
     /// Bound to all addresses; the kernel answers a connection without our help.
-    _tcp: TcpListener,
+    tcp: TcpListener,
     udp: UdpSocket,
     _unix: (UnixListener, UnixListener),
 }
@@ -51,7 +51,7 @@ impl Scene {
             planted: vec![hidden.clone()],
             sleepers: Vec::new(),
             processes: Vec::new(),
-            _tcp: tcp,
+            tcp,
             udp,
             _unix: unix,
         };
@@ -67,7 +67,7 @@ impl Scene {
     }
 
     fn name_sockets(&mut self, hidden: &Path) {
-        let tcp = self._tcp.local_addr().expect("it is bound").port();
+        let tcp = self.tcp.local_addr().expect("it is bound").port();
         let udp = self.udp.local_addr().expect("it is bound").port();
         self.name("TCP", format!("127.0.0.1:{tcp}"));
         if let Some(address) = own_address() {

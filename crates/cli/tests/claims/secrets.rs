@@ -117,7 +117,8 @@ fn in_arguments(scene: &mut Scene) -> Verdict {
     let value = job.value.clone();
     let hits = arguments_holding(&value).len();
     drop(job.stop(scene));
-    scene.start(&format!("sh -c 'sleep 600; : {value}'"));
+    // It stops itself, so that nothing but this one process is left to kill.
+    scene.start(&format!("sh -c 'kill -STOP $$; : {value}'"));
     let planted = arguments_holding(&value).len();
     Verdict {
         inside: Seen::of(hits > 0, format!("{hits} processes")),

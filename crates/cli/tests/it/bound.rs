@@ -1,4 +1,4 @@
-//! The bound of a result: nothing that a job or a caller does makes it longer (Shows 5).
+//! The bound of a result: nothing that a job or a caller does makes it longer.
 use crate::support::{create, each_user, fact, sha256};
 use bailiwick_testkit::{Output, TestEnv};
 use std::fs;

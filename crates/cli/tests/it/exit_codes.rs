@@ -1,4 +1,4 @@
-//! One command for each exit code, 0 to 8, and the table of `docs/exit-codes.md` (Shows 3).
+//! One command for each exit code, 0 to 8, and the table of `docs/exit-codes.md`.
 use crate::support::{
     create, each_user, exec_script, fact, marker, signal, supervisor_of, wait_for_job,
 };

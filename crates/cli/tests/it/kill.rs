@@ -1,4 +1,4 @@
-//! SIGKILL of the caller, of the supervisor, and of both (Shows 4).
+//! SIGKILL of the caller, of the supervisor, and of both.
 use crate::support::{
     check_no_cgroup, create, each_user, fact, marker, run_script, signal, supervisor_of,
     wait_for_job, wait_for_nothing,

@@ -1,4 +1,4 @@
-//! Each limit, hit for real, as EXAMPLES.md §5 says (Shows 7).
+//! Each limit, hit for real, as docs/concepts.md says.
 use crate::support::{each_user, exec_script, fact};
 use serde_json::Value;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Every answer fits its committed schema (Shows 2).
+//! Every answer fits its committed schema.
 use crate::support::{create, each_user};
 use serde_json::Value;
 use std::fs;

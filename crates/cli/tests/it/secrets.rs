@@ -1,4 +1,4 @@
-//! A forwarded value is nowhere but in the job (Shows 9).
+//! A forwarded value is nowhere but in the job.
 use crate::support::{
     create, each_user, holds, marker, processes, read_proc, sha256, supervisors, wait_for_job,
 };

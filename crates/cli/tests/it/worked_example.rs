@@ -1,4 +1,4 @@
-//! The worked example of seed 000 and the first screen of the README (Shows 1 and 2).
+//! The worked example, verb by verb, and the first screen of the README.
 use crate::support::{KEYS, each_user, fact, keys_in_order, sha256};
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! Landlock: rights to files by hierarchy, that a process takes from itself and its children.
 //!
 //! Rules for the network and scopes are left out: namespaces do that, and scopes would keep a
-//! second command of a workspace from signalling the first (native-spike.md §4). Sources:
+//! second command of a workspace from signalling the first (shown with sibling domains, Linux 6.18). Sources:
 //! landlock(7) (Linux 5.13) and the `landlock_create_ruleset`, `landlock_add_rule` and
 //! `landlock_restrict_self` manual pages.
 

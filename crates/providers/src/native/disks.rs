@@ -3,15 +3,19 @@
 //! The outer directory is the home owner's alone; the inner one, `tree`, belongs to the job's outside id. Measuring and
 //! removing a tree that a job has made is in `bailiwick_isolation::disk`.
 use super::home::{Home, make_private};
-use super::{host_path, trouble};
-use bailiwick_contract::id::WorkspaceId;
-use bailiwick_contract::provider::{Inspection, ProviderError, Removed, WorkspaceSpec};
+use super::{hold, host_path, stop, trouble};
+use bailiwick_contract::context::OpCx;
+use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::provider::{
+    Inspection, Kept, Orphan, ProviderError, Recovered, Removed, Slots, WorkspaceSpec,
+};
 use bailiwick_isolation::disk;
 use bailiwick_isolation::facts::HostFacts;
 use std::fs;
 use std::io;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
+use std::time::Duration;
 
 /// Makes an empty disk.
 pub(super) fn create(
@@ -86,6 +90,105 @@ pub(super) fn remove(home: &Home, id: &WorkspaceId) -> Result<Removed, ProviderE
     }
     remove_all(&home.tree(id), &dir).map_err(trouble::on("remove the disk", &dir))?;
     Ok(Removed::Gone)
+}
+
+/// Returns whether a disk is there, without a look at what is on it.
+pub(super) fn is_present(home: &Home, id: &WorkspaceId) -> Result<bool, ProviderError> {
+    let tree = home.tree(id);
+    tree.try_exists().map_err(trouble::on("look at the disk", &tree))
+}
+
+/// Removes what is on no record and was never used; returns that, and what is on no record and holds something.
+pub(super) fn remove_orphans(
+    home: &Home,
+    is_known: &dyn Fn(&Kept) -> bool,
+    age: Duration,
+    cx: &OpCx<'_>,
+) -> Result<Vec<Orphan>, ProviderError> {
+    let mut orphans = Vec::new();
+    for kept in listed(home, age, cx)? {
+        if let Some(interrupted) = cx.interrupted() {
+            return Err(interrupted.into());
+        }
+        if is_known(&kept) {
+            continue;
+        }
+        let removed = match &kept {
+            Kept::Workspace(id) => remove_unused(home, id, &|| is_known(&kept))?,
+            Kept::Job(id) => remove_unstarted(home, id)?,
+        };
+        orphans.extend(removed.map(|removed| Orphan { kept, removed }));
+    }
+    Ok(orphans)
+}
+
+/// Lists the disks and the jobs whose directories have not changed for `age`.
+fn listed(home: &Home, age: Duration, cx: &OpCx<'_>) -> Result<Vec<Kept>, ProviderError> {
+    let before = cx.clock.now().as_micros() / 1_000_000;
+    let before = i64::try_from(before.saturating_sub(age.as_secs())).unwrap_or(i64::MAX);
+    let mut found = Vec::new();
+    for name in old_names(&home.path().join("disks"), before)? {
+        found.extend(WorkspaceId::parse(&name).ok().map(Kept::Workspace));
+    }
+    for name in old_names(&home.path().join("jobs"), before)? {
+        found.extend(JobId::parse(&name).ok().map(Kept::Job));
+    }
+    Ok(found)
+}
+
+/// Returns the names of the directories in `folder` that were last changed before `before`, in seconds.
+fn old_names(folder: &Path, before: i64) -> Result<Vec<String>, ProviderError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(trouble::on("list", folder))?,
+    };
+    let old = |entry: &fs::DirEntry| {
+        // One that is gone meanwhile is nobody's orphan.
+        entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.mtime() < before)
+    };
+    let names = entries.flatten().filter(old);
+    Ok(names.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
+
+/// Removes a disk that nobody holds and on which there is nothing; `None` where it is somebody's after all.
+fn remove_unused(
+    home: &Home,
+    id: &WorkspaceId,
+    is_known: &dyn Fn() -> bool,
+) -> Result<Option<bool>, ProviderError> {
+    // Whoever makes a workspace without a record holds all its slots, the first one too.
+    let hold = match hold::take(home, id, Slots::All(1)) {
+        Err(ProviderError::NoWorkspace { .. }) => return Ok(None),
+        other => other?,
+    };
+    if hold.is_none() || is_known() {
+        return Ok(None);
+    }
+    let tree = home.tree(id);
+    let is_unused = match fs::read_dir(&tree) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(trouble::on("list the disk", &tree)(error)),
+    };
+    if is_unused {
+        remove(home, id)?;
+    }
+    Ok(Some(is_unused))
+}
+
+/// Removes a job's directory where nothing of the job ever ran; `None` where its supervisor is alive.
+fn remove_unstarted(home: &Home, id: &JobId) -> Result<Option<bool>, ProviderError> {
+    let dir = home.job(id);
+    let is_unused = match stop::recover(home, id)? {
+        Recovered::Alive => return Ok(None),
+        Recovered::NeverStarted => true,
+        Recovered::Lost => !dir.join("output").exists(),
+        Recovered::Ended(_) => false,
+    };
+    if is_unused {
+        disk::remove(&dir).map_err(trouble::on("remove the job's directory", &dir))?;
+    }
+    Ok(Some(is_unused))
 }
 
 fn remove_all(tree: &Path, dir: &Path) -> io::Result<()> {

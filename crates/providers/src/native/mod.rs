@@ -20,8 +20,8 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::{JobOutcome, JobSpec};
 use bailiwick_contract::provider::{
-    ByteSink, EntrySource, Gate, Hold, Inspection, OutputBytes, OutputPart, Profile, Provider,
-    ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
+    ByteSink, EntrySource, Gate, Hold, Inspection, Kept, Orphan, OutputBytes, OutputPart, Profile,
+    Provider, ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
 };
 use bailiwick_isolation::facts::HostFacts;
 use bailiwick_isolation::remains;
@@ -121,6 +121,10 @@ impl Provider for Native {
         disks::inspect(&self.home, id)
     }
 
+    fn is_present(&self, id: &WorkspaceId) -> Result<bool, ProviderError> {
+        disks::is_present(&self.home, id)
+    }
+
     fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError> {
         hold::take(&self.home, id, slots)
     }
@@ -210,5 +214,14 @@ impl Provider for Native {
         remains::sweep(&self.facts()?.cgroup, &name);
         stop::sweep(&self.home, job);
         Ok(())
+    }
+
+    fn remove_orphans(
+        &self,
+        is_known: &dyn Fn(&Kept) -> bool,
+        age: Duration,
+        cx: &OpCx<'_>,
+    ) -> Result<Vec<Orphan>, ProviderError> {
+        disks::remove_orphans(&self.home, is_known, age, cx)
     }
 }

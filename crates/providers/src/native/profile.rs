@@ -1,7 +1,7 @@
 //! The `host` profile: the host's own toolchain, read-only.
 //!
 //! Its digest covers what a job can tell apart: the release of the operating system and the kernel, and path, size and time of
-//! the declared tools (EXAMPLES §6). No file is read whole but `os-release`.
+//! the declared tools (docs/concepts.md). No file is read whole but `os-release`.
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::provider::{Profile, ProviderError};
 use sha2::{Digest as _, Sha256};

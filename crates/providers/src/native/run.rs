@@ -27,7 +27,7 @@ use std::path::Path;
 /// How often a waiting caller looks whether it was cancelled.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// The grace of a job whose caller was cancelled (EXAMPLES §5).
+/// The grace of a job whose caller was cancelled: that of `stop`.
 const CANCEL_GRACE_MS: u64 = 2_000;
 
 /// Runs a job to its end.

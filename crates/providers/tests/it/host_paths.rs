@@ -47,7 +47,7 @@ fn a_read_only_path_can_be_read_and_not_changed() {
         assert!(done.text.starts_with("host\n"), "{}", done.text);
         assert_eq!(done.text.lines().count(), 8, "each was refused: {}", done.text);
         let refused = |line: &str| line.contains("Read-only") || line.contains("denied");
-        assert!(done.text.lines().skip(1).all(|line| refused(line)), "{}", done.text);
+        assert!(done.text.lines().skip(1).all(refused), "{}", done.text);
         assert_eq!(fs::read(path.join("f")).expect("still there"), b"host\n");
         assert_eq!(fs::read_dir(&path).expect("listed").count(), 1);
     }
@@ -80,8 +80,11 @@ fn a_single_file_can_be_shown() {
         let (_dir, path) = shared("/var/tmp");
         let file = path.join("f");
         let world = World::under(showing(&[(&file, access)]));
-        let done =
-            world.sh(&format!("cat {0}; exec 2> /dev/null; (echo x > {0}); ls {1}", file.display(), path.display()));
+        let done = world.sh(&format!(
+            "cat {0}; exec 2> /dev/null; (echo x > {0}); ls {1}",
+            file.display(),
+            path.display()
+        ));
         assert_eq!(done.text, "host\nf\n");
         let expected: &[u8] = if access == ReadOnly { b"host\n" } else { b"x\n" };
         assert_eq!(fs::read(&file).expect("there"), expected);

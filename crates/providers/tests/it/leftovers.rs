@@ -2,8 +2,8 @@
 use crate::world::{Open, SOON, World, is_root, myself, told};
 use bailiwick_contract::job::JobStatus;
 use bailiwick_contract::provider::{Gate, Provider, ProviderError, Slots};
-use bailiwick_isolation::remains::group_name;
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
+use bailiwick_isolation::remains::group_name;
 use bailiwick_testkit::{cgroups_holding, mounts_holding, until};
 use std::error::Error;
 use std::fs;

@@ -109,13 +109,7 @@ fn the_environment_is_the_documented_one() {
         .any(|dir| std::path::Path::new(dir).join("python").exists());
     let links = if has_python { "" } else { ":/etc/bailiwick/bin" };
     let path = format!("PATH=/usr/local/bin:/usr/bin:/bin{links}");
-    let expected = [
-        "HOME=/tmp/home",
-        "LANG=C.UTF-8",
-        path.as_str(),
-        "TMPDIR=/tmp",
-        "USER=agent",
-    ];
+    let expected = ["HOME=/tmp/home", "LANG=C.UTF-8", path.as_str(), "TMPDIR=/tmp", "USER=agent"];
     assert_eq!(lines(&plain.text), expected);
     let mut job = world.job(&["env"]);
     job.env = vec![var("LANG", "de_DE.UTF-8"), var("EMPTY", ""), var("TOKEN", "a=b c")];

@@ -112,29 +112,29 @@ impl World {
     /// The same, where creating it may be refused.
     pub(crate) fn try_under(policy: Policy) -> Result<Self, ProviderError> {
         let home = tempfile::tempdir().expect("a home");
-        Self::make(Ok(home), policy, supervisor(), false)
+        Self::make(Ok(home), &policy, supervisor(), false)
     }
 
     /// A workspace as on a host without control groups.
     pub(crate) fn without_groups(policy: Policy) -> Self {
         let home = tempfile::tempdir().expect("a home");
-        Self::make(Ok(home), policy, supervisor(), true).expect("created")
+        Self::make(Ok(home), &policy, supervisor(), true).expect("created")
     }
 
     /// A workspace whose supervisor is started by the program at `supervisor`.
     pub(crate) fn supervised_by(supervisor: PathBuf) -> Self {
         let home = tempfile::tempdir().expect("a home");
-        Self::make(Ok(home), Policy::default(), supervisor, false).expect("created")
+        Self::make(Ok(home), &Policy::default(), supervisor, false).expect("created")
     }
 
     /// The home of somebody else, with the workspace that is there or is made now.
     pub(crate) fn at(home: PathBuf) -> Self {
-        Self::make(Err(home), Policy::default(), supervisor(), false).expect("created")
+        Self::make(Err(home), &Policy::default(), supervisor(), false).expect("created")
     }
 
     fn make(
         home: Result<TempDir, PathBuf>,
-        policy: Policy,
+        policy: &Policy,
         supervisor: PathBuf,
         without_cgroups: bool,
     ) -> Result<Self, ProviderError> {
@@ -145,7 +145,7 @@ impl World {
         let cx = OpCx { cancel: &cancel, deadline: None, budget_bytes: u64::MAX, clock: &clock };
         let capabilities = native.capabilities(&cx)?;
         let strictness = Strictness { allow_watched: true, ..Strictness::default() };
-        let policy = resolve(&policy, &strictness, &capabilities).expect("held");
+        let policy = resolve(policy, &strictness, &capabilities).expect("held");
         let id = WorkspaceId::parse("ws-1").expect("an id");
         let spec = WorkspaceSpec { id: id.clone(), profile: "host".into(), policy: policy.clone() };
         native.create(&spec, &cx)?;
