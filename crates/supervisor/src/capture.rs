@@ -50,7 +50,7 @@ impl Capture {
     pub(crate) fn take(&mut self, stream: Stream, bytes: &[u8]) {
         let produced = self.produced();
         self.hash.update(bytes);
-        self.lines += bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
+        self.lines += line_feeds(bytes);
         self.text[stream as usize].take(bytes);
         self.bytes[stream as usize] += length(bytes);
         self.note(stream, length(bytes));
@@ -138,6 +138,12 @@ impl Capture {
 fn create(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// Counts in bytes first, which the compiler turns into vector instructions; 255 fit.
+fn line_feeds(bytes: &[u8]) -> u64 {
+    let count = |chunk: &[u8]| chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    bytes.chunks(255).map(|chunk| u64::from(count(chunk))).sum()
 }
 
 fn length(bytes: &[u8]) -> u64 {
