@@ -6,7 +6,7 @@ use crate::args::CommonArgs;
 use bailiwick_contract::error::{self, Failure};
 use bailiwick_contract::package::ResultPackage;
 use bailiwick_contract::provider::ByteSink;
-use bailiwick_engine::logs::{CapturedLogs, JobLog};
+use bailiwick_engine::logs::CapturedLogs;
 use bailiwick_engine::render::{self, Sections};
 use bailiwick_engine::requests::Report;
 use serde::Serialize;
@@ -56,9 +56,13 @@ impl Outcome {
         outcome.with_exit(report.exit)
     }
 
-    /// Captured output, as text or as one line of JSON.
+    /// Captured output, as text or as one line of JSON; beside the text, what has to be known is said.
     pub(crate) fn logs(logs: &CapturedLogs, json: bool) -> Self {
-        if json { Self::json(logs) } else { Self::text(logs_text(logs)) }
+        if json {
+            return Self::json(logs);
+        }
+        logs.attention.iter().for_each(|line| note(line));
+        Self::text(render::logs_text(logs))
     }
 
     /// The same with another exit code.
@@ -107,30 +111,6 @@ fn nth_section(markdown: &str, place: usize) -> String {
         headings == place + 1
     });
     lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
-}
-
-/// Returns captured output with a heading a job; the output itself is as the job wrote it.
-fn logs_text(logs: &CapturedLogs) -> Vec<u8> {
-    let mut out = format!("# captured output for {}\n", logs.workspace_id).into_bytes();
-    for job in &logs.jobs {
-        let JobLog { job_id, status, exit_status, output_bytes, .. } = job;
-        let exit = exit_status.map_or_else(|| "none".to_owned(), |status| status.to_string());
-        let heading = format!(
-            "\n## job {job_id} — {status}, exit status {exit}, {output_bytes} bytes produced\n"
-        );
-        out.extend_from_slice(heading.as_bytes());
-        if job.truncated {
-            out.extend_from_slice(
-                b"(the output budget cut the middle out; head and tail follow)\n",
-            );
-        }
-        out.push(b'\n');
-        out.extend_from_slice(&job.bytes);
-        if job.bytes.last().is_some_and(|byte| *byte != b'\n') {
-            out.push(b'\n');
-        }
-    }
-    out
 }
 
 /// Prints a line about what goes on.

@@ -263,6 +263,9 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError>;
 
+    /// Says that the outcome of a job is on record, so that what only proves it may go.
+    fn settled(&self, _job: &JobId, _outcome: &JobOutcome) {}
+
     /// Returns what is known of a job whose caller may be gone.
     ///
     /// # Errors

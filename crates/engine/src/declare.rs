@@ -1,7 +1,7 @@
 //! Reads `NAME=VALUE` arguments: `--declare`, `--input`, `--export`, and ids.
 //!
 //! Pure: bytes in, values out. Names and paths are bytes, not text; both sides of a declaration are stripped of blanks,
-//! as in the seed, paths are not.
+//! paths are not.
 use crate::requests::{ExportTarget, InputRequest};
 use bailiwick_contract::artifact::{ArtifactDeclaration, MEDIA_TYPE_DEFAULT};
 use bailiwick_contract::error::Failure;

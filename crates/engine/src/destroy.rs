@@ -7,14 +7,18 @@ use crate::journal::Batch;
 use crate::pack::{check_bound, exported, pending};
 use crate::reconcile::Held;
 use crate::requests::{DestroyRequest, GRACE_DEFAULT, Report};
+use crate::stop::Stopped;
 use crate::text::{command, printable};
 use bailiwick_contract::artifact::ArtifactRecord;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::Removed;
+use bailiwick_contract::provider::{Hold, Removed};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
+
+/// How often `--force` ends jobs again because further ones have begun meanwhile.
+const STOPS_MAX: u32 = 16;
 
 impl Engine<'_> {
     /// Removes a workspace.
@@ -26,11 +30,15 @@ impl Engine<'_> {
         check_bound(request.bound)?;
         let begun = self.now();
         let mut record = self.living(&request.workspace)?;
-        let stopped =
-            if request.force { self.stop_all(&record, GRACE_DEFAULT)? } else { Vec::new() };
-        let _hold = self.take_all(&record).or_else(|busy| self.running_or(&record, busy))?;
-        let notes = self.reconcile(&record, Held::All)?;
+        let (hold, Stopped { jobs: stopped, mut notes }) = self.empty(&record, request.force)?;
+        let held = if hold.is_some() { Held::All } else { Held::Nothing };
+        notes.extend(self.reconcile(&record, held)?);
         record = self.living(&request.workspace)?;
+        if record.state == WorkspaceState::Running {
+            // Its disk is gone, and its job goes on without it.
+            let busy = self.busy(&record)?;
+            return self.running_or(&record, busy);
+        }
         let artifacts = self.artifacts(&record)?;
         if !request.force {
             self.check_exported(&record, &artifacts)?;
@@ -46,6 +54,30 @@ impl Engine<'_> {
         }
         package.attention.splice(0..0, notes);
         Ok(self.report(package, request.bound, None))
+    }
+
+    /// Takes the whole workspace; with `force` it ends what runs there first, also what began while it was at that.
+    fn empty(
+        &self,
+        record: &WorkspaceRecord,
+        force: bool,
+    ) -> Result<(Option<Box<dyn Hold>>, Stopped), Failure> {
+        let mut stopped = Stopped::default();
+        let mut rounds = if force { STOPS_MAX } else { 0 };
+        loop {
+            if force {
+                stopped.extend(self.stop_all(record, GRACE_DEFAULT)?);
+            }
+            match self.take_all_there_is(record) {
+                Ok(hold) => return Ok((hold, stopped)),
+                Err(busy)
+                    if busy.retryable && rounds > 0 && !self.in_flight(record)?.is_empty() =>
+                {
+                    rounds -= 1;
+                }
+                Err(busy) => return self.running_or(record, busy),
+            }
+        }
     }
 
     /// Says of a workspace that is held whether a job holds it, since `stop` helps then.

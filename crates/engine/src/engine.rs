@@ -7,8 +7,7 @@ use crate::journal::Batch;
 use bailiwick_contract::context::{CancelToken, Clock, Entropy, OpCx};
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::{IntentId, WorkspaceId};
-use bailiwick_contract::journal::IntentKind;
-use bailiwick_contract::provider::{Hold, Provider, ProviderError, Slots};
+use bailiwick_contract::provider::{Provider, ProviderError};
 use bailiwick_contract::record::{OpenIntent, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::{Store, StoreError, StorePort};
@@ -123,38 +122,6 @@ impl<'a> Engine<'a> {
             format!("there is no workspace or job {}", crate::text::printable(handle.as_bytes())),
             format!("{} list shows the workspaces there are", self.program),
         )
-    }
-
-    /// Takes the whole workspace for a verb that changes it, or refuses at once and names who has it.
-    pub(crate) fn take_all(&self, record: &WorkspaceRecord) -> Result<Box<dyn Hold>, Failure> {
-        let slots = Slots::All(record.policy.policy.budget.concurrency);
-        let held = self.provider.hold(&record.id, slots).map_err(|e| self.provider_failure(e))?;
-        match held {
-            Some(hold) => Ok(hold),
-            None => Err(self.busy(record)?),
-        }
-    }
-
-    /// Returns the refusal of a verb that found the workspace held.
-    pub(crate) fn busy(&self, record: &WorkspaceRecord) -> Result<Failure, Failure> {
-        let (id, holder) = (&record.id, self.holder(record)?);
-        Ok(Failure::user(
-            "workspace_busy",
-            format!("workspace {id} is held by {holder}"),
-            format!("wait for it, or end its job with {} stop --apply {id}", self.program),
-        )
-        .retryable())
-    }
-
-    /// Says who holds a workspace, as well as the journal tells.
-    pub(crate) fn holder(&self, record: &WorkspaceRecord) -> Result<String, Failure> {
-        let intents = self.intents(&record.id)?;
-        let running = intents.iter().find(|intent| intent.kind == IntentKind::Run);
-        Ok(match running.or_else(|| intents.first()) {
-            Some(OpenIntent { job: Some(job), .. }) => format!("job {job}"),
-            Some(intent) => format!("a {} of another process", intent.kind.name()),
-            None => "another process".into(),
-        })
     }
 
     pub(crate) fn intents(&self, id: &WorkspaceId) -> Result<Vec<OpenIntent>, Failure> {

@@ -70,7 +70,8 @@ impl Engine<'_> {
         let plan = self.plan_inputs(&request.job.inputs, room)?;
         let made = self.provider.create(&workspace_spec(&record), &self.cx());
         made.map_err(|error| self.provider_failure(error))?;
-        let flight = self.flight(&record, &request.job, plan.records(self.now()));
+        let mut flight = self.flight(&record, &request.job);
+        flight.inputs = plan.records(self.now(), Some(&flight.job.id));
         let (create, remove) = (self.mint_intent(), self.mint_intent());
         let mut course = Course { record, flight, passages, create, remove, given: request };
         let hold = self.hold_new(&course.record)?;
@@ -271,7 +272,10 @@ impl Engine<'_> {
             passage.leave(&mut batch);
         }
         match self.store.open().and_then(|store| store.append(batch.entries())) {
-            Ok(_) => report,
+            Ok(_) => {
+                self.provider.settled(&course.flight.job.id, outcome);
+                report
+            }
             Err(error) => {
                 let Report { mut package, exit, .. } = report;
                 package.attention.push(self.unsettled(&error));

@@ -26,23 +26,7 @@ pub(crate) fn told(error: &dyn Error) -> String {
 /// Maps what a provider met; `program` is the command that hints name.
 pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
     let message = told(&error);
-    let infrastructure = |reason, remediation: String| {
-        Failure::new(ExitCode::InfrastructureFailure, reason, message.clone(), remediation)
-    };
     match error {
-        ProviderError::Unavailable { remediation, .. } => {
-            infrastructure("provider_unavailable", or_doctor(&remediation, program))
-        }
-        ProviderError::Supervisor { .. } => Failure::environment(
-            "supervisor_missing",
-            message,
-            "build and install both programs of the same version: ./scripts/install",
-        ),
-        ProviderError::Home { .. } => Failure::environment(
-            "home_unusable",
-            message,
-            "point BAILIWICK_HOME at a directory that this user owns and may write to",
-        ),
         ProviderError::UnknownProfile { known, .. } => Failure::user(
             "unknown_profile",
             message,
@@ -54,8 +38,10 @@ pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
             message,
             "name another path with --allow-host-path, or copy the files in with --input",
         ),
-        ProviderError::NoWorkspace { id } => infrastructure(
+        ProviderError::NoWorkspace { id } => Failure::new(
+            ExitCode::InfrastructureFailure,
             "workspace_lost",
+            message,
             format!(
                 "{program} inspect {id} says what is left of it; {program} destroy {id} ends it"
             ),
@@ -63,25 +49,54 @@ pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
         ProviderError::Interrupted(interrupted) => of_interrupted(interrupted),
         ProviderError::Gate(source) => of_other_side(source, message, "gate_failed"),
         ProviderError::Peer(source) => of_other_side(source, message, "copy_failed"),
+        file @ (ProviderError::NoFile { .. }
+        | ProviderError::NotAFile { .. }
+        | ProviderError::Exists { .. }
+        | ProviderError::InTheWay { .. }) => of_file(&file, message),
+        host @ (ProviderError::Unavailable { .. }
+        | ProviderError::Supervisor { .. }
+        | ProviderError::Home { .. }
+        | ProviderError::NoSpace { .. }
+        | ProviderError::Host { .. }) => of_host(&host, message, program),
+    }
+}
+
+/// Maps what is wrong with this host, its set-up or its disks.
+fn of_host(error: &ProviderError, message: String, program: &str) -> Failure {
+    let infrastructure = |reason, message, remediation: String| {
+        Failure::new(ExitCode::InfrastructureFailure, reason, message, remediation)
+    };
+    match error {
+        ProviderError::Unavailable { remediation, .. } => {
+            infrastructure("provider_unavailable", message, or_doctor(remediation, program))
+        }
+        ProviderError::Supervisor { .. } => Failure::environment(
+            "supervisor_missing",
+            message,
+            "build and install both programs of the same version: ./scripts/install",
+        ),
+        ProviderError::Home { .. } => Failure::environment(
+            "home_unusable",
+            message,
+            "point BAILIWICK_HOME at a directory that this user owns and may write to",
+        ),
         ProviderError::NoSpace { .. } => Failure::environment(
             "no_space",
             message,
             "free space in the home, or point BAILIWICK_HOME at a disk that has some",
         )
         .retryable(),
-        ProviderError::Host { ref source, .. } if is_unwritable(&**source) => Failure::environment(
+        ProviderError::Host { source, .. } if is_unwritable(&**source) => Failure::environment(
             "home_unwritable",
             message,
             "make the home writable and give it room, or point BAILIWICK_HOME elsewhere",
         )
         .retryable(),
-        ProviderError::Host { .. } => {
-            infrastructure("host_step_failed", format!("{program} doctor checks this host"))
-        }
-        file @ (ProviderError::NoFile { .. }
-        | ProviderError::NotAFile { .. }
-        | ProviderError::Exists { .. }
-        | ProviderError::InTheWay { .. }) => of_file(&file, message),
+        _ => infrastructure(
+            "host_step_failed",
+            message,
+            format!("{program} doctor checks this host"),
+        ),
     }
 }
 

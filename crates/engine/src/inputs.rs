@@ -2,11 +2,13 @@
 //!
 //! No link is followed, at the top or below it, and a file that changes between its digest and its copy fails the whole
 //! batch. Directories are read in the order of their names, so that the same tree gives the same records.
-use crate::failure::told;
+use crate::failure::{cancelled, told};
 use crate::text::printable;
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::bytes::ByteString;
+use bailiwick_contract::context::CancelToken;
 use bailiwick_contract::error::{ExitCode, Failure};
+use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::{InputRecord, WsPath, WsPathError};
 use bailiwick_contract::provider::{EntryKind, EntrySource};
 use bailiwick_contract::time::Timestamp;
@@ -54,12 +56,13 @@ impl Plan {
         source: &Path,
         destination: &[u8],
         room: Room,
+        cancel: &CancelToken,
     ) -> Result<(), Failure> {
         let destination = destination_of(destination)?;
         let first = self.entries.len();
-        self.walk(source, destination, room)?;
+        self.walk(source, destination, room, cancel)?;
         self.check_room(room)?;
-        self.entries[first..].iter_mut().try_for_each(Planned::measure)?;
+        self.entries[first..].iter_mut().try_for_each(|entry| entry.measure(cancel))?;
         // A file may have grown since it was listed; what was read is what counts.
         self.check_room(room)
     }
@@ -87,7 +90,7 @@ impl Plan {
     }
 
     /// Returns the record of each file, as it will be once the batch has landed.
-    pub(crate) fn records(&self, at: Timestamp) -> Vec<InputRecord> {
+    pub(crate) fn records(&self, at: Timestamp, job: Option<&JobId>) -> Vec<InputRecord> {
         let record = |file: &Planned| {
             Some(InputRecord {
                 source: ByteString::from(file.source.as_os_str().as_bytes()),
@@ -95,6 +98,7 @@ impl Plan {
                 size_bytes: file.size_bytes,
                 sha256: file.digest?,
                 recorded_at: at,
+                job: job.cloned(),
             })
         };
         self.files().filter_map(record).collect()
@@ -128,9 +132,16 @@ impl Plan {
         ))
     }
 
-    fn walk(&mut self, source: &Path, destination: WsPath, room: Room) -> Result<(), Failure> {
+    fn walk(
+        &mut self,
+        source: &Path,
+        destination: WsPath,
+        room: Room,
+        cancel: &CancelToken,
+    ) -> Result<(), Failure> {
         let mut pending = vec![(source.to_path_buf(), destination)];
         while let Some((source, destination)) = pending.pop() {
+            check_cancelled(cancel)?;
             let stat = look(&source)?;
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             if is_directory {
@@ -149,6 +160,11 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Nothing has been copied yet, so that the caller's wish to stop ends it here.
+fn check_cancelled(cancel: &CancelToken) -> Result<(), Failure> {
+    if cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
 }
 
 fn destination_of(bytes: &[u8]) -> Result<WsPath, Failure> {
@@ -207,13 +223,15 @@ fn size_of(stat: &Stat) -> u64 {
 
 impl Planned {
     /// Reads the file once, for its digest and its true size.
-    fn measure(&mut self) -> Result<(), Failure> {
+    fn measure(&mut self, cancel: &CancelToken) -> Result<(), Failure> {
         if self.kind == EntryKind::Directory {
             return Ok(());
         }
         let mut reading = Reading::open(&self.source)?;
         let mut buffer = vec![0_u8; CHUNK_BYTES];
-        while reading.next(&mut buffer, &self.source)? > 0 {}
+        while reading.next(&mut buffer, &self.source)? > 0 {
+            check_cancelled(cancel)?;
+        }
         self.kind = reading.kind;
         (self.size_bytes, self.digest) = (reading.size_bytes, Some(reading.digest()));
         Ok(())
@@ -332,7 +350,20 @@ mod tests {
 
     fn plan(source: &Path, destination: &[u8], room: Room) -> Result<Plan, Failure> {
         let mut plan = Plan::default();
-        plan.add(source, destination, room).map(|()| plan)
+        plan.add(source, destination, room, &CancelToken::new()).map(|()| plan)
+    }
+
+    #[test]
+    fn a_caller_who_cancels_ends_the_reading() {
+        let home = tempfile::tempdir().expect("a directory");
+        let file = home.path().join("f");
+        std::fs::write(&file, "bytes").expect("written");
+        let cancel = CancelToken::new();
+        cancel.cancel();
+        let mut entry = plan(&file, b"f", ROOM).expect("a good file").entries.remove(0);
+        assert_eq!(entry.measure(&cancel).expect_err("cancelled").code, ExitCode::Cancelled);
+        let ended = Plan::default().add(&file, b"f", ROOM, &cancel).expect_err("cancelled");
+        assert_eq!(ended.reason, "cancelled");
     }
 
     #[test]
@@ -348,7 +379,7 @@ mod tests {
             plan.entries.iter().map(|e| printable(e.destination.as_bytes())).collect();
         assert_eq!(shown, ["in/tree", "in/tree/a", "in/tree/b.sh", "in/tree/empty"]);
         assert!(matches!(plan.entries[2].kind, EntryKind::File { mode: 0o755, .. }));
-        assert_eq!((plan.records(Timestamp::default()).len(), plan.bytes()), (2, 5));
+        assert_eq!((plan.records(Timestamp::default(), None).len(), plan.bytes()), (2, 5));
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! `failed` from then on. With no bound it returns every section whole, which is what the markers of a cut package ask
 //! for.
 use crate::engine::Engine;
+use crate::hold::Attempt;
 use crate::job::Story;
 use crate::journal::Batch;
-use crate::logs::Named;
+use crate::logs::{Found, Named};
 use crate::pack::{check_bound, exported, input_line, pending};
-use crate::reconcile::Held;
 use crate::requests::{InspectRequest, Report};
 use bailiwick_contract::artifact::ArtifactRecord;
 use bailiwick_contract::error::Failure;
@@ -28,13 +28,16 @@ impl Engine<'_> {
     pub fn inspect(&self, request: &InspectRequest) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
-        match self.named(&request.handle)? {
+        let Found { named, notes } = self.find(&request.handle)?;
+        match named {
             Named::Workspace(record) => {
-                let package = self.inspect_workspace(&record, begun)?;
+                let mut package = self.inspect_workspace(&record, begun)?;
+                package.attention.splice(0..0, notes);
                 Ok(self.report(package, request.bound, None))
             }
             Named::Job(record, job) => {
-                let package = self.inspect_job(&record, &job)?;
+                let mut package = self.inspect_job(&record, &job)?;
+                package.attention.splice(0..0, notes);
                 let report = self.report(package, request.bound, Some(&job.id));
                 // The package is the job's; that it could be shown is this verb's own outcome.
                 Ok(Report { exit: bailiwick_contract::error::ExitCode::Success, ..report })
@@ -47,11 +50,10 @@ impl Engine<'_> {
         record: &WorkspaceRecord,
         begun: Timestamp,
     ) -> Result<ResultPackage, Failure> {
-        let notes = self.reconcile(record, Held::Nothing)?;
-        let record = self.known(&record.id)?;
         let seen = self.provider.inspect(&record.id, &self.cx());
         let seen = seen.map_err(|error| self.provider_failure(error))?;
-        let (record, lost) = self.note_loss(record, &seen)?;
+        let lost = if seen.present { None } else { self.note_loss(record)? };
+        let record = self.known(&record.id)?;
         let store = self.open()?;
         let failed = |error| self.store_failure(&error);
         let jobs = store.jobs(&record.id).map_err(failed)?;
@@ -71,38 +73,38 @@ impl Engine<'_> {
         package.resource_usage = crate::job::usage(&sum(&jobs, &seen), output_of(&jobs));
         self.add_last_job(&mut package, &jobs);
         package.warnings.extend(lost);
-        package.attention = notes;
-        package.attention.extend(self.pending_lines(&record, &artifacts));
+        package.attention = self.pending_lines(&record, &artifacts);
         Ok(package)
     }
 
-    /// Moves a workspace that its provider lost to `failed`; returns the line that says so.
-    fn note_loss(
-        &self,
-        mut record: WorkspaceRecord,
-        seen: &Inspection,
-    ) -> Result<(WorkspaceRecord, Option<String>), Failure> {
-        let expected = matches!(record.state, WorkspaceState::Ready | WorkspaceState::Completed);
-        if seen.present || !expected {
-            return Ok((record, None));
-        }
-        let slots = Slots::All(record.policy.policy.budget.concurrency);
-        let hold = self.provider.hold(&record.id, slots).map_err(|e| self.provider_failure(e))?;
-        // A verb that is at work there, such as a destroy, knows better.
-        if hold.is_some() {
-            let now = self.known(&record.id)?;
-            let mut batch = Batch::new(&record.id, now.state, self.now());
-            if now.state == WorkspaceState::Ready {
-                self.append(batch.step(WorkspaceState::Failed))?;
-            }
-            record.state = batch.state();
-        }
-        let line = format!(
-            "the provider no longer holds workspace {}: its files are gone, and its records are kept",
-            record.id
+    /// Records that a provider lost a workspace; returns the line that says so, unless it is meant to be gone.
+    pub(crate) fn note_loss(&self, record: &WorkspaceRecord) -> Result<Option<String>, Failure> {
+        let state = self.record_loss(record)?;
+        let meant = matches!(
+            state,
+            WorkspaceState::Requested | WorkspaceState::Provisioning | WorkspaceState::Destroyed
         );
-        let is_gone = record.state == WorkspaceState::Destroyed;
-        Ok((record, (!is_gone).then_some(line)))
+        let (id, program) = (&record.id, self.program);
+        Ok((!meant).then(|| {
+            format!(
+                "the provider no longer holds workspace {id}: its files are gone, its records are kept; {program} destroy {id} ends it"
+            )
+        }))
+    }
+
+    /// Moves a ready workspace that its provider lost to `failed`, unless a verb is at work there, which knows better;
+    /// returns its state.
+    pub(crate) fn record_loss(&self, record: &WorkspaceRecord) -> Result<WorkspaceState, Failure> {
+        let slots = Slots::All(record.policy.policy.budget.concurrency);
+        // What is held is held until the loss is on record.
+        let attempt = self.attempt(record, slots)?;
+        let now = self.known(&record.id)?;
+        let mut batch = Batch::new(&record.id, now.state, self.now());
+        let at_work = matches!(attempt, Attempt::Taken) || !self.intents(&record.id)?.is_empty();
+        if now.state == WorkspaceState::Ready && !at_work && !self.is_present(&now)? {
+            self.append(batch.step(WorkspaceState::Failed))?;
+        }
+        Ok(batch.state())
     }
 
     fn workspace_findings(
@@ -169,7 +171,10 @@ impl Engine<'_> {
             });
         }
         let Some(outcome) = &job.outcome else { return Ok(self.running_package(record, job)) };
-        let mut package = self.job_package(&Story { record, job, outcome, inputs: &[] });
+        let inputs = self.open()?.inputs(&record.id).map_err(|error| self.store_failure(&error))?;
+        let inputs: Vec<InputRecord> =
+            inputs.into_iter().filter(|input| input.job.as_ref() == Some(&job.id)).collect();
+        let mut package = self.job_package(&Story { record, job, outcome, inputs: &inputs });
         let artifacts = self.artifacts(record)?;
         let own: Vec<ArtifactRecord> =
             artifacts.into_iter().filter(|artifact| artifact.job == job.id).collect();

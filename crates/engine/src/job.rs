@@ -3,6 +3,7 @@
 //! Everything comes from the record and the outcome, so that a package can be built again from what is stored. Values
 //! of forwarded variables are in neither.
 use crate::engine::Engine;
+use crate::logs::missing;
 use crate::pack::{input_findings, input_line, mechanism};
 use crate::render::{EXCERPT_BYTES_MAX, excerpt_of};
 use crate::text::{command, printable};
@@ -57,13 +58,18 @@ impl Engine<'_> {
         let half = (EXCERPT_BYTES_MAX / 2) as u64;
         let part = OutputPart::HeadTail { head: half, tail: half };
         match self.provider.output(&job.id, part, &self.settling()) {
-            Ok(bytes) => package.evidence.push(Evidence {
-                label: "captured output".into(),
-                kind: EvidenceKind::Excerpt,
-                source: job.id.as_str().into(),
-                truncated: bytes.omitted > 0 || outcome.output.kept < outcome.output.bytes,
-                excerpt: excerpt_of(bytes.head.as_bytes(), bytes.omitted, bytes.tail.as_bytes()),
-            }),
+            Ok(bytes) => {
+                let (head, tail) = (bytes.head.as_bytes(), bytes.tail.as_bytes());
+                let is_gone = outcome.output.kept > 0 && head.is_empty() && tail.is_empty();
+                package.warnings.extend(is_gone.then(|| missing(job, 0)).flatten());
+                package.evidence.push(Evidence {
+                    label: "captured output".into(),
+                    kind: EvidenceKind::Excerpt,
+                    source: job.id.as_str().into(),
+                    truncated: bytes.omitted > 0 || outcome.output.kept < outcome.output.bytes,
+                    excerpt: excerpt_of(head, bytes.omitted, tail),
+                });
+            }
             Err(error) => {
                 let why = crate::failure::told(&error);
                 package.warnings.push(format!("the captured output could not be read: {why}"));

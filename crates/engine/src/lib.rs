@@ -12,6 +12,7 @@ pub mod env;
 pub mod exec;
 pub mod export;
 mod failure;
+mod hold;
 mod inputs;
 pub mod inspect;
 mod job;

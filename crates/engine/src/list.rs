@@ -1,16 +1,24 @@
 //! `list`: which workspaces there are.
 //!
-//! Rows, not a package: a listing has no outcome to report. It reads the store and settles what dead callers left.
+//! Rows, not a package: a listing has no outcome to report. It reads the store, settles what dead callers left, and
+//! removes what was left without a record.
 use crate::engine::Engine;
 use crate::pack::pending;
 use crate::reconcile::Held;
 use crate::requests::ListRequest;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::provider::{Kept, Orphan};
 use bailiwick_contract::record::WorkspaceRecord;
+use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::WorkspaceFilter;
+use core::time::Duration;
 use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// How long something has to be there, unchanged and on no record, to be taken for a leftover: far longer than an
+/// `exec` takes from its first directory to its record.
+const ORPHAN_AGE: Duration = Duration::from_secs(60);
 
 /// The answer of `list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,14 +60,19 @@ impl Engine<'_> {
     /// # Errors
     /// [`Failure`] where the store cannot be read.
     pub fn list(&self, request: &ListRequest) -> Result<Listing, Failure> {
-        let attention = self.reconcile_all()?;
+        let mut attention = self.reconcile_all()?;
+        attention.extend(self.remove_leftovers());
         let store = self.open()?;
         let filter = WorkspaceFilter { states: request.states.clone(), limit: request.limit };
         let (records, total) =
             store.workspaces(&filter).map_err(|error| self.store_failure(&error))?;
-        let rows: Result<Vec<Row>, Failure> =
-            records.iter().map(|record| self.row(record)).collect();
-        Ok(Listing { workspaces: rows?, total, attention })
+        let mut workspaces = Vec::with_capacity(records.len());
+        for record in records {
+            let (record, lost) = self.looked_at(record)?;
+            attention.extend(lost);
+            workspaces.push(self.row(&record)?);
+        }
+        Ok(Listing { workspaces, total, attention })
     }
 
     /// Settles what dead callers left, in every workspace that has an open intent.
@@ -76,6 +89,54 @@ impl Engine<'_> {
             }
         }
         Ok(notes)
+    }
+
+    /// Looks whether a workspace that reads `ready` is still there; one that is not reads `failed` from now on.
+    fn looked_at(
+        &self,
+        record: WorkspaceRecord,
+    ) -> Result<(WorkspaceRecord, Option<String>), Failure> {
+        let ours = record.provider == self.provider.name();
+        if !ours || record.state != WorkspaceState::Ready || self.is_present(&record)? {
+            return Ok((record, None));
+        }
+        let lost = self.note_loss(&record)?;
+        Ok((self.known(&record.id)?, lost))
+    }
+
+    /// Removes what verbs left that were killed before they recorded anything, and returns a line for each; also for what
+    /// is on no record and was kept.
+    #[must_use]
+    pub fn remove_leftovers(&self) -> Vec<String> {
+        let is_known = |kept: &Kept| self.is_known(kept);
+        let found = self.provider.remove_orphans(&is_known, ORPHAN_AGE, &self.settling());
+        let line = |Orphan { kept, removed }: Orphan| {
+            let what = match kept {
+                Kept::Workspace(id) => format!("workspace {id}"),
+                Kept::Job(id) => format!("job {id}"),
+            };
+            if removed {
+                format!("removed what a killed verb left of {what}: nothing had run in it")
+            } else {
+                format!("{what} is on no record, and is kept because it holds something")
+            }
+        };
+        match found {
+            Ok(orphans) => orphans.into_iter().map(line).collect(),
+            Err(error) => {
+                let why = crate::failure::told(&error);
+                vec![format!("what killed verbs may have left was not looked for: {why}")]
+            }
+        }
+    }
+
+    /// Returns whether something is on record; what cannot be looked up counts as known.
+    fn is_known(&self, kept: &Kept) -> bool {
+        let Ok(store) = self.open() else { return true };
+        match kept {
+            Kept::Workspace(id) => store.workspace(id).map_or(true, |found| found.is_some()),
+            Kept::Job(id) => store.job(id).map_or(true, |found| found.is_some()),
+        }
     }
 
     fn row(&self, record: &WorkspaceRecord) -> Result<Row, Failure> {

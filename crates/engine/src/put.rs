@@ -10,10 +10,11 @@ use crate::reconcile::Held;
 use crate::requests::{InputRequest, PutRequest, Report};
 use crate::text::printable;
 use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::EntrySource;
+use bailiwick_contract::provider::{EntrySource, ProviderError};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,9 +31,9 @@ impl Engine<'_> {
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
         let record = self.ready(&request.workspace)?;
-        let mut plan = Plan::default();
-        plan.add(&request.source, request.destination.as_bytes(), self.room(&record)?)?;
-        let landed = self.copy_in(&record, &plan, request.overwrite)?;
+        let (mut plan, room) = (Plan::default(), self.room(&record)?);
+        plan.add(&request.source, request.destination.as_bytes(), room, self.cancel)?;
+        let landed = self.copy_in(&record, &plan, None, request.overwrite)?;
         let mut package = copied(self.draft(&record, begun), request, &landed);
         package.resource_usage.storage_bytes = plan.bytes();
         package.attention = notes;
@@ -40,26 +41,37 @@ impl Engine<'_> {
     }
 
     /// Finds a workspace that is quiet and can take files.
-    pub(crate) fn ready(
-        &self,
-        id: &bailiwick_contract::id::WorkspaceId,
-    ) -> Result<WorkspaceRecord, Failure> {
-        let record = self.living(id)?;
+    pub(crate) fn ready(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Failure> {
+        self.check_ready(self.living(id)?)
+    }
+
+    /// Refuses a workspace that is not ready.
+    pub(crate) fn check_ready(&self, record: WorkspaceRecord) -> Result<WorkspaceRecord, Failure> {
         match record.state {
             WorkspaceState::Ready => Ok(record),
             WorkspaceState::Running => Err(self.busy(&record)?),
-            state => Err(Failure::user(
-                "workspace_not_ready",
-                format!("workspace {id} is {state}, and only a ready one can be used"),
-                format!("{} destroy {id} ends it; {0} create makes a new one", self.program),
-            )),
+            _ => Err(self.not_ready(&record)),
         }
+    }
+
+    /// Returns the refusal of a verb that needs a ready workspace.
+    pub(crate) fn not_ready(&self, record: &WorkspaceRecord) -> Failure {
+        let (id, state) = (&record.id, record.state);
+        Failure::user(
+            "workspace_not_ready",
+            format!("workspace {id} is {state}, and only a ready one can be used"),
+            format!("{} destroy {id} ends it; {0} create makes a new one", self.program),
+        )
     }
 
     /// Returns how much the storage budget has left.
     pub(crate) fn room(&self, record: &WorkspaceRecord) -> Result<Room, Failure> {
         let used = self.provider.inspect(&record.id, &self.cx());
         let used = used.map_err(|error| self.provider_failure(error))?;
+        if !used.present {
+            let id = record.id.clone();
+            return Err(self.provider_failure(ProviderError::NoWorkspace { id }));
+        }
         let budget = &record.policy.policy.budget;
         Ok(Room {
             bytes: budget.storage_bytes.saturating_sub(used.storage_bytes),
@@ -71,7 +83,7 @@ impl Engine<'_> {
     pub(crate) fn plan_inputs(&self, inputs: &[InputRequest], room: Room) -> Result<Plan, Failure> {
         let mut plan = Plan::default();
         for input in inputs {
-            plan.add(&input.source, input.destination.as_bytes(), room)?;
+            plan.add(&input.source, input.destination.as_bytes(), room, self.cancel)?;
         }
         plan.check_distinct().map(|()| plan)
     }
@@ -81,9 +93,10 @@ impl Engine<'_> {
         &self,
         record: &WorkspaceRecord,
         plan: &Plan,
+        job: Option<&JobId>,
         overwrite: bool,
     ) -> Result<Vec<InputRecord>, Failure> {
-        let (intent, inputs) = (self.mint_intent(), plan.records(self.now()));
+        let (intent, inputs) = (self.mint_intent(), plan.records(self.now(), job));
         let detail = IntentDetail::Inputs(inputs.clone());
         self.append(Batch::new(&record.id, record.state, self.now()).open(
             &intent,

@@ -3,6 +3,7 @@
 //! It costs as much as there are open intents, and touches only what no living process holds. Everything that it finds
 //! out of one workspace goes into one batch; where another verb was quicker, its word stands.
 use crate::engine::Engine;
+use crate::hold::Attempt;
 use crate::journal::Batch;
 use crate::pack::pending;
 use crate::text::printable;
@@ -100,9 +101,6 @@ impl Engine<'_> {
 
     fn grip(&self, record: &WorkspaceRecord, held: Held) -> Result<Option<Grip>, Failure> {
         let slots = record.policy.policy.budget.concurrency;
-        let take = |slots| {
-            self.provider.hold(&record.id, slots).map_err(|error| self.provider_failure(error))
-        };
         let given = |reach| Ok(Some(Grip { reach, _hold: None }));
         match held {
             Held::All => return given(Reach::Everything),
@@ -110,11 +108,20 @@ impl Engine<'_> {
             Held::Slot => return given(Reach::Jobs),
             Held::Nothing => {}
         }
-        if let Some(hold) = take(Slots::All(slots))? {
-            return Ok(Some(Grip { reach: Reach::Everything, _hold: Some(hold) }));
+        match self.attempt(record, Slots::All(slots))? {
+            Attempt::Ours(hold) => {
+                return Ok(Some(Grip { reach: Reach::Everything, _hold: Some(hold) }));
+            }
+            Attempt::Absent => {
+                self.await_record(record)?;
+                return given(Reach::Everything);
+            }
+            Attempt::Taken if slots == 1 => return Ok(None),
+            Attempt::Taken => {}
         }
-        let one = if slots > 1 { take(Slots::One(slots))? } else { None };
-        Ok(one.map(|hold| Grip { reach: Reach::Jobs, _hold: Some(hold) }))
+        let one = self.attempt(record, Slots::One(slots))?;
+        let Attempt::Ours(hold) = one else { return Ok(None) };
+        Ok(Some(Grip { reach: Reach::Jobs, _hold: Some(hold) }))
     }
 
     fn settle_one(
@@ -226,9 +233,8 @@ impl Engine<'_> {
         }
     }
 
-    fn is_present(&self, record: &WorkspaceRecord) -> Result<bool, Failure> {
-        let seen = self.provider.inspect(&record.id, &self.settling());
-        Ok(seen.map_err(|error| self.provider_failure(error))?.present)
+    pub(crate) fn is_present(&self, record: &WorkspaceRecord) -> Result<bool, Failure> {
+        self.provider.is_present(&record.id).map_err(|error| self.provider_failure(error))
     }
 
     fn settle_create(
@@ -279,7 +285,8 @@ impl Engine<'_> {
 
     fn is_landed(&self, record: &WorkspaceRecord, input: &InputRecord) -> Result<bool, Failure> {
         let mut hashing = Hashing::default();
-        match self.provider.read(&record.id, &input.destination, &mut hashing, &self.settling()) {
+        // Nothing is settled yet, so that a caller may cancel the reading of a large file.
+        match self.provider.read(&record.id, &input.destination, &mut hashing, &self.cx()) {
             Ok(()) => Ok(hashing.digest() == input.sha256),
             Err(
                 ProviderError::NoFile { .. }
@@ -329,7 +336,14 @@ impl Engine<'_> {
             return Ok(settling.notes);
         }
         match self.open()?.append(settling.batch.entries()) {
-            Ok(_) => Ok(settling.notes),
+            Ok(_) => {
+                for entry in settling.batch.entries() {
+                    if let Change::JobEnded { job, outcome, .. } = &entry.change {
+                        self.provider.settled(job, outcome);
+                    }
+                }
+                Ok(settling.notes)
+            }
             Err(StoreError::Conflict { .. }) => Ok(Vec::new()),
             Err(error) => Err(self.store_failure(&error)),
         }

@@ -15,10 +15,10 @@ use core::fmt;
 use core::time::Duration;
 use std::path::PathBuf;
 
-/// The bound of a package that a caller who names none gets, in bytes (seed 000).
+/// The bound of a package that a caller who names none gets, in bytes.
 pub const BOUND_BYTES_DEFAULT: usize = 8_192;
 
-/// The grace between asking a job to end and killing it, where the caller names none (DESIGN.md §5).
+/// The grace between asking a job to end and killing it, where the caller names none.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(2);
 
 /// How much a package may hold, in both renderings.

@@ -3,11 +3,12 @@
 //! The verb waits for a free slot, settles what a dead caller left, and lets the job go only once its intent is
 //! durable; a second batch holds what came of it. A job's failure never fails its workspace.
 use crate::engine::Engine;
+use crate::hold::Patience;
 use crate::job::Story;
 use crate::journal::Batch;
 use crate::pack::{check_bound, exported, pending};
 use crate::reconcile::Held;
-use crate::requests::{Bound, JobRequest, Notice, Report, RunRequest};
+use crate::requests::{Bound, JobRequest, Report, RunRequest};
 use crate::text::printable;
 use bailiwick_contract::artifact::ArtifactDeclaration;
 use bailiwick_contract::error::Failure;
@@ -16,18 +17,12 @@ use bailiwick_contract::input::{InputRecord, WsPath};
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus};
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::{ByteSink, Gate, Hold, ProviderError, Slots};
+use bailiwick_contract::provider::{ByteSink, Gate, ProviderError};
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::StoreError;
 use core::error::Error;
 use core::time::Duration;
-
-/// The first pause between two looks at a held workspace: a tenth of the least job there is.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
-
-/// The longest pause between two looks at a held workspace.
-const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// How often an append is tried again because a job in another slot moved the workspace meanwhile.
 const TRIES_MAX: u32 = 16;
@@ -50,12 +45,15 @@ impl Engine<'_> {
         check_job(&request.job)?;
         self.provider.expect_job();
         let record = self.living(&request.workspace)?;
-        let hold = self.take_slot(&record, request.wait, request.notice)?;
+        let wall_clock = Duration::from_millis(record.policy.policy.budget.wall_clock_ms);
+        let patience =
+            Patience { wait: request.wait.unwrap_or(wall_clock), notice: request.notice };
+        let hold = self.take_slot(&record, patience)?;
         let notes = self.reconcile(&record, Held::Slot)?;
         let record = self.usable(&record)?;
         self.check_names(&record, &request.job)?;
-        let inputs = self.bring_inputs(&record, &request.job)?;
-        let mut flight = self.flight(&record, &request.job, inputs);
+        let mut flight = self.flight(&record, &request.job);
+        flight.inputs = self.bring_inputs(&record, &request.job, &flight.job.id)?;
         let spec = spec_of(&record, &flight.job, &request.job);
         let mut gate = RunGate { engine: self, record: &record, flight: &mut flight };
         let outcome = self.provider.run(&record.id, &spec, &*hold, &mut gate, &self.cx());
@@ -65,42 +63,6 @@ impl Engine<'_> {
         Ok(self.settle_run(record, &flight, &outcome, &notes, request.bound))
     }
 
-    /// Takes one slot, and waits for it if it has to.
-    fn take_slot(
-        &self,
-        record: &WorkspaceRecord,
-        wait: Option<Duration>,
-        notice: Notice<'_>,
-    ) -> Result<Box<dyn Hold>, Failure> {
-        let budget = &record.policy.policy.budget;
-        let wait = wait.unwrap_or_else(|| Duration::from_millis(budget.wall_clock_ms));
-        let deadline = self.clock.monotonic().saturating_add(wait);
-        let (mut pause, mut told) = (PAUSE_MIN, false);
-        loop {
-            let held = self.provider.hold(&record.id, Slots::One(budget.concurrency));
-            if let Some(hold) = held.map_err(|error| self.provider_failure(error))? {
-                return Ok(hold);
-            }
-            if self.cancel.is_cancelled() {
-                return Err(crate::failure::cancelled());
-            }
-            let left = deadline.saturating_sub(self.clock.monotonic());
-            if left.is_zero() {
-                return Err(self.busy(record)?);
-            }
-            if !told {
-                let (holder, seconds) = (self.holder(record)?, left.as_secs_f64());
-                notice(&format!(
-                    "workspace {} is held by {holder}; waiting up to {seconds:.0} s (--wait)",
-                    record.id
-                ));
-                told = true;
-            }
-            self.clock.sleep(pause.min(left));
-            pause = PAUSE_MAX.min(pause * 2);
-        }
-    }
-
     /// Reads the record again under the hold: it may have moved while the verb waited.
     fn usable(&self, record: &WorkspaceRecord) -> Result<WorkspaceRecord, Failure> {
         let shared = record.policy.policy.budget.concurrency > 1;
@@ -108,7 +70,8 @@ impl Engine<'_> {
         if shared && now.state == WorkspaceState::Running {
             return Ok(now);
         }
-        self.ready(&record.id)
+        // What was read decides: a job in another slot may begin at any moment.
+        self.check_ready(now)
     }
 
     /// Refuses names that are taken before anything of the job is done.
@@ -146,13 +109,14 @@ impl Engine<'_> {
     fn bring_inputs(
         &self,
         record: &WorkspaceRecord,
-        job: &JobRequest,
+        request: &JobRequest,
+        job: &JobId,
     ) -> Result<Vec<InputRecord>, Failure> {
-        if job.inputs.is_empty() {
+        if request.inputs.is_empty() {
             return Ok(Vec::new());
         }
-        let plan = self.plan_inputs(&job.inputs, self.room(record)?)?;
-        self.copy_in(record, &plan, false)
+        let plan = self.plan_inputs(&request.inputs, self.room(record)?)?;
+        self.copy_in(record, &plan, Some(job), false)
     }
 
     /// Returns a job that has not been let go yet.
@@ -160,7 +124,6 @@ impl Engine<'_> {
         &self,
         record: &WorkspaceRecord,
         request: &'r JobRequest,
-        inputs: Vec<InputRecord>,
     ) -> Flight<'r> {
         let job = JobRecord {
             id: request.job.clone().unwrap_or_else(|| JobId::mint(self.entropy)),
@@ -172,7 +135,8 @@ impl Engine<'_> {
             outcome: None,
             package: None,
         };
-        Flight { job, declares: &request.declares, inputs, intent: self.mint_intent() }
+        let (declares, intent) = (&request.declares, self.mint_intent());
+        Flight { job, declares, inputs: Vec::new(), intent }
     }
 
     /// Makes the intent durable; tries again where a job in another slot was quicker.
@@ -255,9 +219,7 @@ impl Engine<'_> {
             flight.leave(&mut batch, outcome, whole);
             match self.store.open().and_then(|store| store.append(batch.entries())) {
                 Ok(_) => {
-                    if shared {
-                        self.repair(&record);
-                    }
+                    self.after_settlement(&record, &flight.job.id, outcome);
                     return report;
                 }
                 // A verb in another slot found the job ended and settled it, with the same outcome.
@@ -270,6 +232,14 @@ impl Engine<'_> {
                     return self.report(report.package, bound, Some(&flight.job.id));
                 }
             }
+        }
+    }
+
+    /// Does what may be done only once the outcome is on record.
+    fn after_settlement(&self, record: &WorkspaceRecord, job: &JobId, outcome: &JobOutcome) {
+        self.provider.settled(job, outcome);
+        if record.policy.policy.budget.concurrency > 1 {
+            self.repair(record);
         }
     }
 

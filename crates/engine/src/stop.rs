@@ -26,6 +26,23 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How long the caller of an ended job may take to record its outcome: 30 s, since an `exec` exports before it does.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
 
+/// What was ended before a workspace is removed.
+#[derive(Debug, Default)]
+pub(crate) struct Stopped {
+    /// The jobs that were in flight.
+    pub(crate) jobs: Vec<JobId>,
+    /// What was settled on the way.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Stopped {
+    /// Adds what was ended afterwards.
+    pub(crate) fn extend(&mut self, later: Self) {
+        self.jobs.extend(later.jobs);
+        self.notes.extend(later.notes);
+    }
+}
+
 impl Engine<'_> {
     /// Ends the jobs of a workspace, or says which would be ended.
     ///
@@ -43,13 +60,14 @@ impl Engine<'_> {
             let package = self.preview(&record, &jobs, begun);
             return Ok(self.report(package, request.bound, None));
         }
-        let mut ended = Vec::new();
+        let (mut ended, mut notes) = (Vec::new(), Vec::new());
         for job in &jobs {
-            let outcome = self.stop_one(&record, &job.id, request.grace)?;
+            let outcome = self.stop_one(&record, &job.id, request.grace, &mut notes)?;
             ended.push((job, outcome));
         }
         let record = self.known(&request.workspace)?;
-        let package = self.stopped(&record, &ended, begun);
+        let mut package = self.stopped(&record, &ended, begun);
+        package.attention.splice(0..0, notes);
         Ok(self.report(package, request.bound, None))
     }
 
@@ -58,12 +76,12 @@ impl Engine<'_> {
         &self,
         record: &WorkspaceRecord,
         grace: Duration,
-    ) -> Result<Vec<JobId>, Failure> {
-        let jobs = self.in_flight(record)?;
+    ) -> Result<Stopped, Failure> {
+        let (jobs, mut notes) = (self.in_flight(record)?, Vec::new());
         for job in &jobs {
-            self.stop_one(record, &job.id, grace)?;
+            self.stop_one(record, &job.id, grace, &mut notes)?;
         }
-        Ok(jobs.into_iter().map(|job| job.id).collect())
+        Ok(Stopped { jobs: jobs.into_iter().map(|job| job.id).collect(), notes })
     }
 
     /// Returns the jobs whose runs are open.
@@ -83,17 +101,20 @@ impl Engine<'_> {
         record: &WorkspaceRecord,
         job: &JobId,
         grace: Duration,
+        notes: &mut Vec<String>,
     ) -> Result<JobOutcome, Failure> {
-        let stopped = self.provider.stop(job, grace, &self.cx());
-        stopped.map_err(|error| self.provider_failure(error))?;
-        let deadline = self.clock.monotonic().saturating_add(SETTLE_MAX);
+        let patience = SETTLE_MAX.saturating_add(grace);
+        let deadline = self.clock.monotonic().saturating_add(patience);
         let mut pause = PAUSE_MIN;
         loop {
+            // Each time: a supervisor that is still setting the sandbox up cannot be reached yet.
+            let stopped = self.provider.stop(job, grace, &self.cx());
+            stopped.map_err(|error| self.provider_failure(error))?;
             if let Some(outcome) = self.outcome_of(job)? {
                 return Ok(outcome);
             }
             // A living caller keeps its hold until it has settled; without one, this does it.
-            self.reconcile(record, Held::Nothing)?;
+            notes.extend(self.reconcile(record, Held::Nothing)?);
             if let Some(outcome) = self.outcome_of(job)? {
                 return Ok(outcome);
             }

@@ -234,7 +234,7 @@ pub fn plan(spec: &SandboxSpec, host: &HostFacts, skeleton: &Skeleton) -> Result
     }
     refuse_nul(spec)?;
     for path in &spec.host_paths {
-        refuse_host_path(path, host)?;
+        check_host_path(path, host)?;
     }
     let mut layout = Layout::default();
     layout.build(spec, host, skeleton);
@@ -268,7 +268,11 @@ fn refuse_nul(spec: &SandboxSpec) -> Result<(), PlanError> {
 /// Places inside that are ours: a host path there would replace a part of the sandbox.
 const RESERVED: [&[u8]; 5] = [b"/proc", b"/sys", b"/dev", b"/etc", b"/workspace"];
 
-fn refuse_host_path(path: &HostPathFacts, host: &HostFacts) -> Result<(), PlanError> {
+/// Refuses a host path that no job may see, whatever else a plan holds.
+///
+/// # Errors
+/// [`PlanError::HostPath`].
+pub fn check_host_path(path: &HostPathFacts, host: &HostFacts) -> Result<(), PlanError> {
     let bytes = path.path.as_bytes();
     let why = if bytes == b"/" || bytes.first() != Some(&b'/') {
         "it is the whole file system, or not absolute"

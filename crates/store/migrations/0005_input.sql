@@ -1,4 +1,5 @@
--- Files that were copied in; a later copy to the same place is a further row.
+-- Files that were copied in; a later copy to the same place is a further row. The job is the one that a file was
+-- copied in for: it may have been refused afterwards, and is then on no record.
 CREATE TABLE input (
   ordinal INTEGER PRIMARY KEY,
   workspace TEXT NOT NULL REFERENCES workspace (id) DEFERRABLE INITIALLY DEFERRED,
@@ -6,6 +7,7 @@ CREATE TABLE input (
   destination BLOB NOT NULL,
   size_bytes INTEGER NOT NULL,
   sha256 BLOB NOT NULL,
-  recorded_at INTEGER NOT NULL
+  recorded_at INTEGER NOT NULL,
+  job TEXT
 ) STRICT;
 CREATE INDEX input_workspace ON input (workspace);

@@ -1,10 +1,10 @@
 //! Inputs: host files that were copied in, by destination, size and digest.
 //!
 //! A later copy to the same place is a further record, not a change of the first. No file's bytes are stored.
-use crate::column::{Whole, blob, instant, micros, whole};
+use crate::column::{Whole, blob, instant, micros, name_or_none, whole};
 use crate::fault::Fault;
 use bailiwick_contract::artifact::Digest;
-use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::{InputRecord, WsPath};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
@@ -16,8 +16,8 @@ pub(crate) fn add(
     inputs: &[InputRecord],
 ) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO input (workspace, source, destination, size_bytes, sha256, recorded_at) \
-         VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO input (workspace, source, destination, size_bytes, sha256, recorded_at, job) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
     )?;
     for input in inputs {
         statement.execute(params![
@@ -27,6 +27,7 @@ pub(crate) fn add(
             Whole(input.size_bytes),
             input.sha256.as_bytes(),
             micros(input.recorded_at),
+            input.job.as_ref().map(JobId::as_str),
         ])?;
     }
     Ok(())
@@ -38,7 +39,7 @@ pub(crate) fn list(
     workspace: &WorkspaceId,
 ) -> Result<Vec<InputRecord>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT source, destination, size_bytes, sha256, recorded_at \
+        "SELECT source, destination, size_bytes, sha256, recorded_at, job \
          FROM input WHERE workspace = ? ORDER BY ordinal",
     )?;
     let rows = statement.query_map([workspace.as_str()], read)?;
@@ -52,6 +53,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<InputRecord> {
         size_bytes: whole(row, 2)?,
         sha256: Digest::new(row.get(3)?),
         recorded_at: instant(row, 4)?,
+        job: name_or_none(row, 5)?,
     })
 }
 

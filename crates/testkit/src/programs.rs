@@ -39,7 +39,9 @@ pub(crate) fn require_supervisor(bailiwick: &Path) {
 pub(crate) fn for_everybody(bailiwick: &Path) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("bailiwick-test-bin-{}", build_of(bailiwick)));
     if !folder.is_dir() {
-        let partial = folder.with_extension(std::process::id().to_string());
+        // Two tests of one process are two threads.
+        let own = format!("{}-{:?}", std::process::id(), std::thread::current().id());
+        let partial = folder.with_extension(own);
         fs::DirBuilder::new().mode(0o755).create(&partial).expect("a folder for the programs");
         fs::set_permissions(&partial, Permissions::from_mode(0o755)).expect("the folder is ours");
         for name in PROGRAMS {

@@ -86,6 +86,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         Err(failure) => checks.push(Check::of_failure("home", &failure)),
     }
     checks.push(store_check(app));
+    checks.extend(leftover_checks(&args.base, app));
     host_checks(&args.base, app, &mut checks);
     let healthy = checks.iter().all(|check| check.passed || check.severity != Severity::Error);
     let health = Health { healthy, checks };
@@ -144,6 +145,20 @@ fn store_check(app: &App) -> Check {
         Ok(Err(error)) => Check::bad("store", error.to_string(), advice),
         Err(failure) => Check::of_failure("store", &failure),
     }
+}
+
+/// Removes what killed verbs left on no record; without a state nothing is known, and nothing is touched.
+fn leftover_checks(base: &BaseArgs, app: &App) -> Vec<Check> {
+    let has_state = app.settings.home().is_ok_and(|home| home.join("state.db").exists());
+    let Ok(engine) = app.engine(base) else { return Vec::new() };
+    if !has_state {
+        return Vec::new();
+    }
+    let lines = engine.remove_leftovers();
+    if lines.is_empty() {
+        return vec![Check::good("leftovers", "there are none")];
+    }
+    lines.into_iter().map(|line| Check::good("leftovers", line)).collect()
 }
 
 /// Asks the provider what this host can hold.

@@ -3,7 +3,7 @@
 //! `--raw` gives the bytes themselves, as they arrived. Output outlives its workspace.
 use crate::app::App;
 use crate::args::BaseArgs;
-use crate::output::{Outcome, Stdout};
+use crate::output::{Outcome, Stdout, note};
 use bailiwick_contract::error::Failure;
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     let engine = app.engine(&args.base)?;
     if args.raw {
         let mut stdout = Stdout::default();
-        let streamed = engine.raw_logs(&args.handle, &mut stdout);
+        let streamed = engine.raw_logs(&args.handle, &mut stdout, &note);
         return stdout.finish(streamed);
     }
     let logs = engine.logs(&args.handle)?;

@@ -38,3 +38,29 @@ fn a_second_interrupt_ends_the_command_and_leaves_the_job_to_its_supervisor() {
         wait_for_nothing(&name, Duration::from_secs(6));
     });
 }
+
+#[test]
+fn an_interrupt_while_files_are_read_ends_the_command_and_leaves_nothing() {
+    each_user(|env| {
+        create(env, &["--storage-bytes", "1TiB"]);
+        let large = env.write("large", "");
+        let file = std::fs::File::options().write(true).open(&large).expect("it was made");
+        file.set_len(200 << 30).expect("a file without blocks");
+        let put = ["put", "--json", "ws", "large", "x"];
+        let run = ["run", "--json", "--input", "x=large", "ws", "true"];
+        let exec =
+            ["exec", "--json", "--storage-bytes", "1TiB", "--input", "x=large", "--", "true"];
+        for line in [&put[..], &run, &exec] {
+            let reading = env.start(line);
+            std::thread::sleep(Duration::from_millis(500));
+            reading.signal(Signal::INT);
+            let output = reading.wait().exits(5);
+            assert_eq!(output.error()["reason"], "cancelled", "{output}");
+        }
+        let seen = env.json(0, &["inspect", "ws"]);
+        assert_eq!(seen["facts"]["state"], "ready", "{seen}");
+        assert!(seen["attention"].as_array().expect("a list").is_empty(), "{seen}");
+        let disks = std::fs::read_dir(env.home().join("disks")).expect("listed").count();
+        assert_eq!(disks, 1, "no disk of the exec is left");
+    });
+}

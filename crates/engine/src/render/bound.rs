@@ -1,8 +1,8 @@
 //! Cuts a result package so that both of its renderings stay within a bound.
 //!
 //! `status`, the ids, the exit status, the signal and the policy are never cut, and `attention` goes before all prose.
-//! Nothing is clipped after rendering: the package itself is cut, so both forms say the same. The markers are the
-//! seed's; that the tail is kept too, and that each command returns what was cut, is ours.
+//! Nothing is clipped after rendering: the package itself is cut, so both forms say the same. The tail is kept
+//! too, and each marker's command returns what was cut.
 //!
 //! # The levels
 //! One number says how much is cut; [`bounded`] takes the largest that fits. From [`FULL`] on it is a budget for one

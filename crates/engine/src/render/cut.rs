@@ -1,7 +1,7 @@
 //! Cuts one text to a budget of rendered bytes, keeping its head and its tail around a marker.
 //!
 //! A budget counts what the dearer of the two renderings needs, so that a text of escapes is cut shorter than a plain
-//! one. Which text gets how much is decided in `bound`. The marker's wording is that of seed 000.
+//! one. Which text gets how much is decided in `bound`.
 use super::escape::is_hidden;
 
 /// Where a text stands: on one line, or in a fence.

@@ -1,7 +1,7 @@
 //! A failure as its caller sees it: two lines of text, or one line of JSON.
 //!
 //! A message may quote an argument or a path, so it is shown like any other text that is not ours. What the codes and
-//! words mean is the contract's business; the shape is that of seed 000.
+//! words mean is the contract's business.
 use super::escape::escape_line;
 use super::json::json_line;
 use bailiwick_contract::error::{ExitCode, Failure};

@@ -1,4 +1,4 @@
-//! The Markdown form: the nine sections of the seed, then `Facts`.
+//! The Markdown form: nine sections, then `Facts`.
 //!
 //! Each value stands on one line and is escaped, and each excerpt is fenced, so that every heading, list item and fence
 //! is ours for a CommonMark reader and for one that only looks at the starts of lines. It cuts nothing.
@@ -250,7 +250,6 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use bailiwick_contract::enforcement::{Label, Mechanism};
     use bailiwick_contract::job::Encoding;
 

@@ -1,13 +1,14 @@
 //! Turns results and failures into text: one line of JSON, or Markdown.
 //!
 //! Everything here is pure, and nothing that a job, a path or a purpose says can pass for something of ours. It does
-//! not print, and it adds no trailing newline; that is the caller's. The shapes are those of the seed's result package.
+//! not print, and it adds no trailing newline; that is the caller's.
 mod bound;
 mod cut;
 mod escape;
 mod excerpt;
 mod failure;
 mod json;
+mod logs;
 mod markdown;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use escape::{escape_line, escape_markdown, fence};
 pub use excerpt::{EXCERPT_BYTES_MAX, excerpt_of};
 pub use failure::{failure_json, failure_text};
 pub use json::{json, json_line};
+pub use logs::logs_text;
 pub use markdown::markdown;
 
 /// Which parts of a package are shown.
@@ -27,6 +29,6 @@ pub enum Sections {
     /// The nine sections and `facts`.
     #[default]
     All,
-    /// The nine sections of the seed (`--package nine`).
+    /// The first nine sections (`--package nine`).
     Nine,
 }

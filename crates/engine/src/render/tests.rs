@@ -52,7 +52,7 @@ fn policy() -> PolicyFacts {
     ])
 }
 
-/// The package of EXAMPLES.md §2.
+/// The package of a job that exported an artifact.
 fn sample() -> ResultPackage {
     let digest = "a".repeat(64);
     ResultPackage {

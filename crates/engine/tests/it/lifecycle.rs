@@ -2,6 +2,7 @@
 use crate::provider::Script;
 use crate::world::{World, declaring, job, writing_pi, ws};
 use bailiwick_contract::bytes::Secret;
+use bailiwick_contract::context::Clock as _;
 use bailiwick_contract::error::ExitCode;
 use bailiwick_contract::job::EnvVar;
 use bailiwick_contract::package::Status;
@@ -275,4 +276,84 @@ fn jobs_share_a_workspace_up_to_its_concurrency() {
         first.join().expect("joined");
     });
     assert_eq!(world.state(), WorkspaceState::Ready);
+}
+
+#[test]
+fn a_hold_that_outlasts_its_job_is_waited_for() {
+    let world = World::with_demo();
+    world.script(writing_pi());
+    world.run(declaring()).expect("ran");
+    let file = world.host_file("a", "hello\n");
+    let verbs: [(&str, &(dyn Fn() -> bool + Sync)); 4] = [
+        ("run --wait 0", &|| world.run(job(&["true"])).is_ok()),
+        ("put", &|| world.put(file.clone(), "a").is_ok()),
+        ("export", &|| world.export("pi", world.path("out")).is_ok()),
+        ("destroy", &|| world.destroy(false).is_ok()),
+    ];
+    for (name, verb) in verbs {
+        let hold = hold_demo(&world);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(verb);
+            std::thread::sleep(Duration::from_millis(30));
+            drop(hold);
+            assert!(waiting.join().expect("joined"), "{name}");
+        });
+    }
+}
+
+#[test]
+fn somebody_at_work_is_not_waited_for() {
+    let world = World::with_demo();
+    world.script(Script { endless: true, ..Script::default() });
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| world.run(job(&["sleep", "60"])).expect("ran"));
+        world.provider.wait_for_job();
+        let before = world.clock.monotonic();
+        assert_eq!(world.put(world.path("x"), "x").expect_err("busy").reason, "workspace_busy");
+        assert_eq!(world.destroy(false).expect_err("busy").reason, "workspace_running");
+        assert_eq!(world.clock.monotonic(), before, "no time was spent");
+        world.stop(true).expect("stopped");
+        running.join().expect("joined");
+    });
+}
+
+#[test]
+fn a_package_that_was_never_cut_lists_its_own_inputs_when_it_is_made_again() {
+    let world = World::with_demo();
+    let source = world.host_file("a", "hello\n");
+    world.put(source.clone(), "of-a-put").expect("put");
+    let with = |name: &str| {
+        let inputs = vec![InputRequest { destination: name.into(), source: source.clone() }];
+        world.run(JobRequest { inputs, ..job(&["cat", name]) }).expect("ran")
+    };
+    let (first, second) = (with("x"), with("y"));
+    for ran in [first, second] {
+        assert!(!ran.cut);
+        let again = world.inspect(&ran.package.provenance.job_id).expect("seen").package;
+        assert_eq!(again.provenance.inputs, ran.package.provenance.inputs);
+        assert_eq!(again.outcome_summary, ran.package.outcome_summary);
+        assert_eq!(again.key_findings, ran.package.key_findings);
+    }
+    let ran = world
+        .exec(JobRequest {
+            inputs: vec![InputRequest { destination: "z".into(), source }],
+            ..job(&["cat", "z"])
+        })
+        .expect("ran");
+    let again = world.inspect(&ran.package.provenance.job_id).expect("seen").package;
+    assert_eq!(again.provenance.inputs, ran.package.provenance.inputs);
+}
+
+#[test]
+fn cancelling_while_files_are_read_ends_with_five_and_leaves_nothing() {
+    let world = World::with_demo();
+    let file = world.host_file("a", "hello\n");
+    world.cancel.cancel();
+    assert_eq!(world.put(file.clone(), "a").expect_err("cancelled").code, ExitCode::Cancelled);
+    let inputs = vec![InputRequest { destination: "x".into(), source: file }];
+    let request = JobRequest { inputs, ..job(&["true"]) };
+    assert_eq!(world.run(request.clone()).expect_err("cancelled").code, ExitCode::Cancelled);
+    assert_eq!(world.exec(request).expect_err("cancelled").code, ExitCode::Cancelled);
+    assert!(world.store.tables().intents.is_empty());
+    assert!(world.provider.inner().disks.values().all(std::collections::BTreeMap::is_empty));
 }

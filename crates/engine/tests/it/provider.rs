@@ -11,8 +11,9 @@ use bailiwick_contract::job::{
     Basis, JobOutcome, JobSpec, JobStatus, Observed, OutputFacts, Usage, judge,
 };
 use bailiwick_contract::provider::{
-    ByteSink, EntryKind, EntrySource, Gate, Hold, Inspection, OutputBytes, OutputPart, Profile,
-    Provider, ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
+    ByteSink, EntryKind, EntrySource, Gate, Hold, Inspection, Kept, Orphan, OutputBytes,
+    OutputPart, Profile, Provider, ProviderError, ProviderName, Recovered, Removed, Slots,
+    StopReply, WorkspaceSpec,
 };
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -184,8 +185,15 @@ impl Provider for FakeProvider {
         })
     }
 
+    fn is_present(&self, id: &WorkspaceId) -> Result<bool, ProviderError> {
+        Ok(self.inner().disks.contains_key(id))
+    }
+
     fn hold(&self, id: &WorkspaceId, slots: Slots) -> Result<Option<Box<dyn Hold>>, ProviderError> {
         let mut inner = self.inner();
+        if !inner.disks.contains_key(id) {
+            return Err(ProviderError::NoWorkspace { id: id.clone() });
+        }
         let held = inner.held.entry(id.clone()).or_default();
         let count = match slots {
             Slots::One(of) if *held < of => 1,
@@ -350,6 +358,28 @@ impl Provider for FakeProvider {
     fn sweep(&self, _: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
         drop(self.called("sweep"));
         Ok(())
+    }
+
+    fn remove_orphans(
+        &self,
+        is_known: &dyn Fn(&Kept) -> bool,
+        _: Duration,
+        _: &OpCx<'_>,
+    ) -> Result<Vec<Orphan>, ProviderError> {
+        let ids: Vec<WorkspaceId> = self.inner().disks.keys().cloned().collect();
+        let mut orphans = Vec::new();
+        for id in ids {
+            let kept = Kept::Workspace(id.clone());
+            if is_known(&kept) {
+                continue;
+            }
+            let removed = self.inner().disks[&id].is_empty();
+            if removed {
+                self.inner().disks.remove(&id);
+            }
+            orphans.push(Orphan { kept, removed });
+        }
+        Ok(orphans)
     }
 }
 

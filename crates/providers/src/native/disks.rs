@@ -30,7 +30,7 @@ pub(super) fn create(
             remediation: lack.remediation.clone(),
         });
     }
-    host_path::look_up(home, &spec.policy.policy)?;
+    host_path::look_up(home, facts, &spec.policy.policy)?;
     let dir = home.workspace(&spec.id);
     match make_private(&dir) {
         // What a killed `exec` left before its intent was durable: nothing ran there.
@@ -88,8 +88,9 @@ pub(super) fn remove(home: &Home, id: &WorkspaceId) -> Result<Removed, ProviderE
     if !dir.exists() {
         return Ok(Removed::WasAbsent);
     }
+    let there = is_present(home, id)?;
     remove_all(&home.tree(id), &dir).map_err(trouble::on("remove the disk", &dir))?;
-    Ok(Removed::Gone)
+    Ok(if there { Removed::Gone } else { Removed::WasAbsent })
 }
 
 /// Returns whether a disk is there, without a look at what is on it.

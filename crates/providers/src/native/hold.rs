@@ -1,7 +1,8 @@
 //! Holds on a workspace: one lock a job slot, by flock(2).
 //!
-//! The first slot is the workspace's own directory, further ones are files in it. A lock belongs to an open file description, which a caller shares with its job's supervisor: the slot stays taken until both
-//! are gone, however they go. Who holds it is told by the store, not here.
+//! The first slot is the workspace's own directory, further ones are files in it. A lock belongs to an open file description,
+//! which a caller shares with its job's supervisor: the slot stays taken until both are gone, however they go. Who holds it is
+//! told by the store, not here.
 use super::home::Home;
 use super::trouble;
 use bailiwick_contract::id::WorkspaceId;
@@ -9,6 +10,7 @@ use bailiwick_contract::provider::{Hold, ProviderError, Slots};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 use std::any::Any;
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -20,6 +22,8 @@ const SLOTS_MAX: u64 = 256;
 #[derive(Debug)]
 pub(super) struct NativeHold {
     files: Vec<OwnedFd>,
+    /// The directories of the jobs that were run under it: who shares the workspace sees that their caller is alive.
+    jobs: RefCell<Vec<OwnedFd>>,
 }
 
 impl NativeHold {
@@ -28,9 +32,23 @@ impl NativeHold {
         hold.as_any().downcast_ref()
     }
 
-    /// Returns the locked files, to be shared with a supervisor.
-    pub(super) fn files(&self) -> &[OwnedFd] {
-        &self.files
+    /// Locks the directory of a job for as long as the hold lasts, which is until its outcome is on record; returns what its
+    /// supervisor shares: that lock, and one slot, which is enough to keep the workspace held.
+    pub(super) fn keep(&self, dir: &Path) -> io::Result<Vec<OwnedFd>> {
+        let job = lock(dir, 0)?;
+        let shared: io::Result<Vec<OwnedFd>> =
+            self.files.first().into_iter().chain(&job).map(OwnedFd::try_clone).collect();
+        self.jobs.borrow_mut().extend(job);
+        shared
+    }
+}
+
+/// Returns whether the caller of a job is alive, given the job's directory.
+pub(super) fn is_kept(dir: &Path) -> io::Result<bool> {
+    match lock(dir, 0) {
+        Ok(file) => Ok(file.is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -67,7 +85,7 @@ pub(super) fn take(
         }
     }
     let held = !files.is_empty();
-    Ok(held.then(|| Box::new(NativeHold { files }) as Box<dyn Hold>))
+    Ok(held.then(|| Box::new(NativeHold { files, jobs: RefCell::default() }) as Box<dyn Hold>))
 }
 
 fn open(dir: &Path, slot: u64) -> io::Result<OwnedFd> {

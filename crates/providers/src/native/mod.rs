@@ -148,6 +148,10 @@ impl Provider for Native {
         run::run(self, id, job, hold, gate, cx)
     }
 
+    fn settled(&self, job: &JobId, outcome: &JobOutcome) {
+        run::tidy(&self.home.job(job), outcome);
+    }
+
     fn recover(
         &self,
         _: &WorkspaceId,

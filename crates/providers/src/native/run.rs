@@ -11,7 +11,7 @@ use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, OutputFacts, Reason, Usage};
 use bailiwick_contract::provider::{Gate, Hold, ProviderError};
 use bailiwick_contract::time::Timestamp;
-use bailiwick_isolation::plan::{Plan, PlanError, plan};
+use bailiwick_isolation::plan::{Plan, plan};
 use bailiwick_isolation::remains::{group_name, sweep};
 use bailiwick_isolation::skeleton;
 use bailiwick_isolation::spawn::Supervisor;
@@ -20,7 +20,7 @@ use bailiwick_isolation::wire::{
     Frame, FrameReader, Reply, Request, WIRE_VERSION, send, send_with,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -42,7 +42,9 @@ pub(super) fn run(
     let dir = native.home.job(&job.id);
     let plan = prepare(native, id, job, &dir)?;
     make_private(&dir).map_err(trouble::on("make the job's directory", &dir))?;
-    let supervisor = start(native, plan, hold).inspect_err(|_| discard(&dir))?;
+    let shared = NativeHold::of(hold).map_or_else(|| Ok(Vec::new()), |hold| hold.keep(&dir));
+    let shared = shared.map_err(trouble::on("lock the job's directory", &dir))?;
+    let supervisor = start(native, plan, &shared).inspect_err(|_| discard(&dir))?;
     if let Err(error) = gate.open() {
         // The supervisor sees its caller go before the gate was opened, and kills what it prepared.
         supervisor.reap().ok();
@@ -65,7 +67,6 @@ pub(super) fn run(
         }
     };
     native.finish(supervisor);
-    tidy(&dir, &outcome);
     Ok(outcome)
 }
 
@@ -91,30 +92,18 @@ fn prepare(
         argv: job.argv.clone(),
         env: job.env.clone(),
         policy: job.policy.clone(),
-        host_paths: host_path::look_up(&native.home, &job.policy.policy)?,
+        host_paths: host_path::look_up(&native.home, facts, &job.policy.policy)?,
     };
-    plan(&spec, facts, &skeleton).map_err(refused)
+    plan(&spec, facts, &skeleton).map_err(host_path::refused)
 }
 
 fn bytes(path: &Path) -> ByteString {
     path.as_os_str().as_bytes().into()
 }
 
-fn refused(error: PlanError) -> ProviderError {
-    match error {
-        PlanError::HostPath { path, why } => ProviderError::HostPath { path, why: why.into() },
-        other => ProviderError::Host {
-            step: "the sandbox cannot be planned".into(),
-            source: Box::new(other),
-        },
-    }
-}
-
-fn start(native: &Native, plan: Plan, hold: &dyn Hold) -> Result<Supervisor, ProviderError> {
+fn start(native: &Native, plan: Plan, shared: &[OwnedFd]) -> Result<Supervisor, ProviderError> {
     let supervisor = native.supervisor()?;
-    // One slot is enough to keep the workspace held.
-    let files = NativeHold::of(hold).map(NativeHold::files).unwrap_or_default();
-    let files: Vec<_> = files.iter().take(1).map(AsFd::as_fd).collect();
+    let files: Vec<_> = shared.iter().map(AsFd::as_fd).collect();
     let request = Request::Start { version: WIRE_VERSION, plan: Box::new(plan) };
     send_with(supervisor.as_fd(), &request, &files)
         .map_err(|error| host::missing(&native.options.supervisor, &error))?;
@@ -177,8 +166,8 @@ fn broken(
     }
 }
 
-/// A job that printed nothing has nothing to keep: its outcome goes into the store.
-fn tidy(dir: &Path, outcome: &JobOutcome) {
+/// A job that printed nothing has nothing to keep once its outcome is in the store.
+pub(super) fn tidy(dir: &Path, outcome: &JobOutcome) {
     if outcome.output.bytes == 0 {
         // What stays is swept with the rest of the job, and harms nobody.
         std::fs::remove_file(dir.join("outcome")).ok();

@@ -3,7 +3,7 @@
 //! The supervisor listens at `jobs/<id>/control.sock`; the path is opened through a directory descriptor, since a socket's own
 //! path may have only 108 bytes (unix(7)).
 use super::home::Home;
-use super::trouble;
+use super::{hold, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::provider::{ProviderError, Recovered, StopReply};
@@ -75,13 +75,26 @@ fn reach(dir: &Path) -> io::Result<Option<OwnedFd>> {
 /// Finds out what became of a job.
 pub(super) fn recover(home: &Home, job: &JobId) -> Result<Recovered, ProviderError> {
     let dir = home.job(job);
-    match read_outcome(&dir).map_err(trouble::on("read the outcome in", &dir))? {
-        Some(OutcomeFile::Ended { outcome, .. }) => return Ok(Recovered::Ended(outcome)),
-        Some(OutcomeFile::NeverStarted { .. }) => return Ok(Recovered::NeverStarted),
-        None => {}
+    // Before the outcome: a caller that is alive records it itself.
+    if hold::is_kept(&dir).map_err(trouble::on("look for the caller in", &dir))? {
+        return Ok(Recovered::Alive);
     }
-    let alive = reach(&dir).map_err(trouble::on("reach the supervisor in", &dir))?.is_some();
-    Ok(if alive { Recovered::Alive } else { Recovered::Lost })
+    if let Some(known) = recorded(&dir)? {
+        return Ok(known);
+    }
+    if reach(&dir).map_err(trouble::on("reach the supervisor in", &dir))?.is_some() {
+        return Ok(Recovered::Alive);
+    }
+    // It may have ended between the two looks: it records first, and cannot be reached afterwards.
+    Ok(recorded(&dir)?.unwrap_or(Recovered::Lost))
+}
+
+fn recorded(dir: &Path) -> Result<Option<Recovered>, ProviderError> {
+    let outcome = read_outcome(dir).map_err(trouble::on("read the outcome in", dir))?;
+    Ok(outcome.map(|outcome| match outcome {
+        OutcomeFile::Ended { outcome, .. } => Recovered::Ended(outcome),
+        OutcomeFile::NeverStarted { .. } => Recovered::NeverStarted,
+    }))
 }
 
 /// Reads what a supervisor has left, if it has.

@@ -79,8 +79,8 @@ fn a_job_outlives_its_caller_and_holds_the_workspace_until_it_is_stopped() {
     assert!(world.native.hold(&world.id, Slots::All(1)).expect("asked").is_none());
     let reply = world.native.stop(&id(), Duration::ZERO, &world.cx()).expect("stopped");
     assert_eq!(reply, StopReply::Stopped);
-    // At once: whoever was told of the end may use the workspace.
-    assert!(is_free(&world));
+    // Whoever was told of the end may use the workspace.
+    drop(world.hold(&world.id, Slots::One(1)));
     let Recovered::Ended(outcome) = recover(&world) else { panic!("it has ended") };
     assert_eq!((outcome.status, outcome.reason), (JobStatus::Cancelled, Some(Reason::Stopped)));
     assert_eq!(world.kept(&id()), b"printed\n");
@@ -100,6 +100,39 @@ fn a_caller_that_dies_at_the_gate_takes_the_job_with_it() {
     assert_eq!(fs::read_dir(world.tree()).expect("listed").count(), 0, "nothing ran");
     let name = bailiwick_isolation::remains::group_name(world.home(), &id());
     until("the groups are gone", SOON, || cgroups_holding(&name).is_empty().then_some(()));
+}
+
+/// A gate that asks what is known of its job while it opens.
+struct Asks<'a> {
+    world: &'a World,
+    job: &'a JobId,
+    known: Option<Recovered>,
+}
+
+impl Gate for Asks<'_> {
+    fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let world = self.world;
+        self.known = Some(world.native.recover(&world.id, self.job, &world.cx())?);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_job_is_alive_from_before_its_gate_opens_until_its_caller_lets_go() {
+    let world = World::new();
+    for script in ["true", "echo x"] {
+        let job = world.script(script);
+        let hold = world.hold(&world.id, Slots::One(1));
+        let mut gate = Asks { world: &world, job: &job.id, known: None };
+        world.native.run(&world.id, &job, hold.as_ref(), &mut gate, &world.cx()).expect("it ran");
+        // Its supervisor has hardly begun: whoever takes it for lost would sweep what it is making.
+        assert_eq!(gate.known, Some(Recovered::Alive));
+        let recover = || world.native.recover(&world.id, &job.id, &world.cx()).expect("recovered");
+        assert_eq!(recover(), Recovered::Alive, "its caller has not recorded it yet");
+        drop(hold);
+        // A caller that dies before it has recorded the outcome loses nothing, also of a silent job.
+        until("what came of it", SOON, || matches!(recover(), Recovered::Ended(_)).then_some(()));
+    }
 }
 
 /// Finds the supervisor that works in `dir`.

@@ -38,7 +38,7 @@ const PLACES: [&str; 2] = ["/tmp", "/var/tmp"];
 fn a_read_only_path_can_be_read_and_not_changed() {
     for place in PLACES {
         let (_dir, path) = shared(place);
-        let world = World::under(showing(&[(&path, ReadOnly)]));
+        let world = World::under(&showing(&[(&path, ReadOnly)]));
         let shown = path.display();
         let done = world.sh(&format!(
             "cat {shown}/f; exec 2>&1; echo x > {shown}/g; echo x > {shown}/f; rm -f {shown}/f
@@ -57,7 +57,7 @@ fn a_read_only_path_can_be_read_and_not_changed() {
 fn a_writable_path_is_written_as_its_owner() {
     for place in PLACES {
         let (_dir, path) = shared(place);
-        let world = World::under(showing(&[(&path, ReadWrite)]));
+        let world = World::under(&showing(&[(&path, ReadWrite)]));
         let shown = path.display();
         let done = world.sh(&format!(
             "stat -c %u:%g {shown} {shown}/f; cd {shown}; echo more >> f; echo new > g
@@ -79,7 +79,7 @@ fn a_single_file_can_be_shown() {
     for access in [ReadOnly, ReadWrite] {
         let (_dir, path) = shared("/var/tmp");
         let file = path.join("f");
-        let world = World::under(showing(&[(&file, access)]));
+        let world = World::under(&showing(&[(&file, access)]));
         let done = world.sh(&format!(
             "cat {0}; exec 2> /dev/null; (echo x > {0}); ls {1}",
             file.display(),
@@ -100,7 +100,7 @@ fn a_read_only_part_of_a_writable_path_stays_read_only_in_any_order() {
     let orders: [[(&Path, Access); 2]; 2] =
         [[(&path, ReadWrite), (&part, ReadOnly)], [(&part, ReadOnly), (&path, ReadWrite)]];
     for order in orders {
-        let world = World::under(showing(&order));
+        let world = World::under(&showing(&order));
         let shown = path.display();
         let done = world.sh(&format!(
             "exec 2> /dev/null; echo y > {shown}/g && echo outer
@@ -118,7 +118,7 @@ fn what_belongs_to_somebody_else_in_a_writable_path_cannot_be_written() {
     }
     let (_dir, path) = shared("/var/tmp");
     fs::write(path.join("roots"), "root\n").expect("a file");
-    let world = World::under(showing(&[(&path, ReadWrite)]));
+    let world = World::under(&showing(&[(&path, ReadWrite)]));
     let shown = path.display();
     let done = world.sh(&format!(
         "exec 2> /dev/null; stat -c %u:%g {shown}/roots; (echo x >> {shown}/roots) || echo refused
@@ -136,15 +136,15 @@ fn root_shows_nothing_writable_of_roots() {
     let (_dir, path) = shared("/var/tmp");
     for (uid, gid) in [(0, OWNER.1), (OWNER.0, 0)] {
         chown(&path, Some(uid), Some(gid)).expect("root may");
-        let refused = refused(showing(&[(&path, ReadWrite)]));
+        let refused = refused(&showing(&[(&path, ReadWrite)]));
         assert!(matches!(refused, ProviderError::HostPath { .. }), "{refused}");
-        World::under(showing(&[(&path, ReadOnly)]));
+        World::under(&showing(&[(&path, ReadOnly)]));
     }
 }
 
 /// Returns why no job can see what `policy` shows, and checks that nothing is left of trying.
 #[track_caller]
-fn refused(policy: Policy) -> ProviderError {
+fn refused(policy: &Policy) -> ProviderError {
     match World::try_under(policy) {
         Err(error) => error,
         Ok(world) => {
@@ -165,7 +165,7 @@ fn the_homes_own_state_and_our_own_places_are_refused() {
     let mut cases = vec![link, missing];
     cases.extend(["/", "/proc", "/sys", "/dev", "/etc", "/tmp", "/dev/shm"].map(PathBuf::from));
     for case in cases {
-        let error = refused(showing(&[(&case, ReadOnly)]));
+        let error = refused(&showing(&[(&case, ReadOnly)]));
         assert!(matches!(error, ProviderError::HostPath { .. }), "{}: {error}", case.display());
     }
 }

@@ -6,6 +6,7 @@ mod holds;
 mod host_paths;
 mod leftovers;
 mod ordinary;
+mod orphans;
 mod output;
 mod payload;
 mod stopping;

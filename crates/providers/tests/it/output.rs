@@ -26,7 +26,7 @@ fn sequence(last: u32) -> Vec<u8> {
 }
 
 fn with_budget(output_bytes: u64) -> World {
-    World::under(Policy {
+    World::under(&Policy {
         budget: Budget { output_bytes, ..Budget::default() },
         ..Policy::default()
     })

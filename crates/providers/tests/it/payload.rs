@@ -147,3 +147,9 @@ fn the_umask_is_not_the_callers() {
     let world = World::supervised_by(wrapper);
     assert_eq!(world.sh("umask; touch f; stat -c %a f").text, "0022\n644\n");
 }
+
+#[test]
+fn python_is_there_where_only_python3_is() {
+    let world = World::new();
+    assert_eq!(world.sh("python -c 'print(1)'").text, "1\n");
+}

@@ -99,7 +99,7 @@ fn a_cancelled_caller_stops_its_job() {
 fn the_wall_clock_ends_a_job_at_once_and_with_all_its_processes() {
     let budget = Budget { wall_clock_ms: 700, ..Budget::default() };
     let policy = Policy { budget, ..Policy::default() };
-    for world in [World::under(policy.clone()), World::without_groups(policy)] {
+    for world in [World::under(&policy), World::without_groups(&policy)] {
         let done =
             world.sh("echo early; setsid sleep 1000 & trap '' TERM; while :; do sleep 1000; done");
         let outcome = done.outcome;

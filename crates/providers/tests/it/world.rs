@@ -6,7 +6,7 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::job::{EnvVar, JobOutcome, JobSpec};
 use bailiwick_contract::policy::{Access, HostPath, Policy};
 use bailiwick_contract::provider::{
-    Gate, OutputPart, Provider, ProviderError, Slots, WorkspaceSpec,
+    Gate, Hold, OutputPart, Provider, ProviderError, Slots, WorkspaceSpec,
 };
 use bailiwick_contract::time::Timestamp;
 use bailiwick_providers::native::{Native, NativeOptions};
@@ -101,24 +101,24 @@ pub(crate) fn myself(test: &str, name: &str, value: &Path) -> Child {
 impl World {
     /// A workspace under the default policy.
     pub(crate) fn new() -> Self {
-        Self::under(Policy::default())
+        Self::under(&Policy::default())
     }
 
     /// A workspace under `policy`.
-    pub(crate) fn under(policy: Policy) -> Self {
+    pub(crate) fn under(policy: &Policy) -> Self {
         Self::try_under(policy).expect("created")
     }
 
     /// The same, where creating it may be refused.
-    pub(crate) fn try_under(policy: Policy) -> Result<Self, ProviderError> {
+    pub(crate) fn try_under(policy: &Policy) -> Result<Self, ProviderError> {
         let home = tempfile::tempdir().expect("a home");
-        Self::make(Ok(home), &policy, supervisor(), false)
+        Self::make(Ok(home), policy, supervisor(), false)
     }
 
     /// A workspace as on a host without control groups.
-    pub(crate) fn without_groups(policy: Policy) -> Self {
+    pub(crate) fn without_groups(policy: &Policy) -> Self {
         let home = tempfile::tempdir().expect("a home");
-        Self::make(Ok(home), &policy, supervisor(), true).expect("created")
+        Self::make(Ok(home), policy, supervisor(), true).expect("created")
     }
 
     /// A workspace whose supervisor is started by the program at `supervisor`.
@@ -210,8 +210,20 @@ impl World {
         job: &JobSpec,
         gate: &mut dyn Gate,
     ) -> Result<JobOutcome, ProviderError> {
-        let hold = self.native.hold(id, Slots::One(1)).expect("asked").expect("free");
-        self.native.run(id, job, hold.as_ref(), gate, &self.cx())
+        let hold = self.hold(id, Slots::One(1));
+        let outcome = self.native.run(id, job, hold.as_ref(), gate, &self.cx())?;
+        self.native.settled(&job.id, &outcome);
+        Ok(outcome)
+    }
+
+    /// Takes a hold that is free.
+    ///
+    /// A test beside this one that starts a program shares every descriptor of this process until the program is executed, so
+    /// what was just dropped may be held for that long.
+    #[track_caller]
+    pub(crate) fn hold(&self, id: &WorkspaceId, slots: Slots) -> Box<dyn Hold> {
+        let take = || self.native.hold(id, slots).expect("asked");
+        bailiwick_testkit::until("the hold is free", SOON, take)
     }
 
     /// Runs a job and reads what it printed.

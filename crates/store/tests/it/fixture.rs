@@ -110,6 +110,7 @@ pub(crate) fn input(destination: &[u8], size_bytes: u64) -> InputRecord {
         size_bytes,
         sha256: Digest::new([9; 32]),
         recorded_at: at(5),
+        job: size_bytes.is_multiple_of(2).then(|| job_id("j")),
     }
 }
 
