@@ -24,11 +24,14 @@ fn main() -> ExitCode {
     if usage::asks_for_a_job(&app.settings) {
         app.expect_job();
     }
-    match usage::parse(&app.settings) {
+    let code = match usage::parse(&app.settings) {
         Ok(command) => {
             let json = command.json();
             output::finish(output::caught(|| command.run(&app)), json)
         }
         Err(stopped) => stopped.report(),
-    }
+    };
+    // Everything that has to be durable is; the kernel closes the rest faster than we would.
+    std::mem::forget(app);
+    code
 }

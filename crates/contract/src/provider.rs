@@ -1,7 +1,7 @@
 //! What a back end that holds workspaces has to offer.
 //!
 //! Every call blocks, takes an [`OpCx`] and says in its errors what state is left behind; those sentences are what
-//! the conformance suite tests. Records, locks between verbs and reconciliation are the engine's, not a provider's.
+//! the tests of a provider try. Records, locks between verbs and reconciliation are the engine's, not a provider's.
 use crate::artifact::Digest;
 use crate::bytes::ByteString;
 use crate::context::{Interrupted, OpCx};

@@ -62,7 +62,8 @@ pub(crate) struct JobParts<'a> {
 pub(crate) struct Job<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) sandbox: Sandbox,
-    pub(crate) listener: OwnedFd,
+    /// None once the job is over.
+    pub(crate) listener: Option<OwnedFd>,
     pub(crate) caller: Option<Peer>,
     pub(crate) peers: Peers,
     pub(crate) capture: Capture,
@@ -117,7 +118,7 @@ impl<'a> Job<'a> {
         Ok(Self {
             plan: parts.plan,
             sandbox: parts.sandbox,
-            listener: parts.listener,
+            listener: Some(parts.listener),
             caller: Some(Peer::caller(parts.caller, parts.reader)),
             peers: Peers::default(),
             capture: Capture::new(dir, parts.plan.watch.output_bytes),
@@ -184,8 +185,8 @@ impl Job<'_> {
         if ready.ended {
             self.seen.init_ended = true;
         }
-        if ready.listener {
-            self.peers.accept(self.listener.as_fd());
+        if let Some(listener) = self.listener.as_ref().filter(|_| ready.listener) {
+            self.peers.accept(listener.as_fd());
         }
         if ready.caller {
             self.hear_caller();
@@ -216,8 +217,8 @@ impl Job<'_> {
 
     fn sources(&self) -> Vec<(Source, BorrowedFd<'_>)> {
         let mut sources = Vec::new();
-        if self.peers.have_room() {
-            sources.push((Source::Listener, self.listener.as_fd()));
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.peers.have_room()) {
+            sources.push((Source::Listener, listener.as_fd()));
         }
         if self.pipes_open[0] {
             sources.push((Source::Stream(0), self.sandbox.stdout()));

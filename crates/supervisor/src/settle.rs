@@ -22,21 +22,27 @@ impl Job<'_> {
     /// Records the outcome, then says it.
     pub(crate) fn settle(mut self, hold: Vec<OwnedFd>) -> io::Result<()> {
         let reply = if self.seen.began.is_some() { self.ended()? } else { self.never_started() };
-        // Whoever comes from now on finds the outcome; the directory may go with its workspace as soon as it was told.
-        std::fs::remove_file(control::CONTROL).ok();
+        self.hang_up();
         // Only init is left, on its way out: the caller may give the workspace to the next one.
         drop(hold);
         if let Some(caller) = &self.caller {
             caller.tell(&reply);
         }
-        self.peers.accept(self.listener.as_fd());
-        self.peers.hear_stop();
         self.peers.tell(&reply);
+        std::fs::remove_file(control::CONTROL).ok();
         if !self.seen.reaped {
             self.sandbox.end()?;
         }
         self.sandbox.remove_groups();
         Ok(())
+    }
+
+    /// Hears the last who came to ask for a stop; whoever comes from now on is refused, and finds the outcome.
+    fn hang_up(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            self.peers.accept(listener.as_fd());
+            self.peers.hear_stop();
+        }
     }
 
     fn ended(&mut self) -> io::Result<Reply> {

@@ -2,7 +2,7 @@
 use crate::support::{KEYS, each_user, fact, keys_in_order, sha256};
 use std::fs;
 
-/// The seed's script, with `python3` for `python`.
+/// The script of the worked example.
 const SCRIPT: &str = r#"
 import json, math
 value = round(math.pi, 10)

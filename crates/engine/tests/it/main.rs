@@ -1,7 +1,7 @@
 //! The engine over a store in memory and a provider that does what a test scripts.
 //!
 //! The fakes keep the contract's promises (all-or-nothing, conflicts, holds that end with their owner), so that what
-//! holds here holds over the real ones; the conformance suite is what proves that of a provider.
+//! holds here holds over the real ones; the tests of `bailiwick-providers` prove that of the native one.
 mod exec;
 mod lifecycle;
 mod provider;

@@ -330,7 +330,7 @@ fn names_and_numbers_are_unique() {
     assert_eq!((names.len(), numbers.len()), (calls().count(), calls().count()));
 }
 
-/// What the design names, by the answer that it asks for; the table cannot drop one by accident.
+/// Calls that the table has to name, by the answer that each has to get; it cannot drop one by accident.
 #[test]
 fn the_design_is_kept() {
     let listed = |name| {

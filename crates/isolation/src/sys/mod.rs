@@ -4,7 +4,7 @@
 //! Nothing here decides anything: a function makes its call, or the few calls that only make sense
 //! together, and returns what the kernel said. What `rustix` offers is used directly by the callers
 //! and is not repeated here. Sources are the manual pages named in each file; the kernel floor is
-//! 5.14 (ARCHITECTURE.md).
+//! 5.19 (README.md).
 //!
 //! Whoever runs between [`clone::vfork_on`] and `execve` shares its memory with a suspended parent,
 //! so it may use only what says "callable after `vfork`": such a function allocates nothing and

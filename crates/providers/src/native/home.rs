@@ -1,6 +1,6 @@
 //! Where the native provider keeps things in the home.
 //!
-//! Directories are 0700 and only their owner's; a home of somebody else is refused. What lies where is in ARCHITECTURE.md.
+//! Directories are 0700 and only their owner's; a home of somebody else is refused. What lies where is in docs/concepts.md.
 use super::trouble;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::ProviderError;
