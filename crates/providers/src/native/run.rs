@@ -168,9 +168,14 @@ fn broken(
 
 /// A job that printed nothing has nothing to keep once its outcome is in the store.
 pub(super) fn tidy(dir: &Path, outcome: &JobOutcome) {
-    if outcome.output.bytes == 0 {
-        // What stays is swept with the rest of the job, and harms nobody.
-        std::fs::remove_file(dir.join("outcome")).ok();
+    if outcome.output.bytes > 0 {
+        return;
+    }
+    // What stays is swept with the rest of the job, and harms nobody.
+    std::fs::remove_file(dir.join("outcome")).ok();
+    if std::fs::remove_dir(dir).is_err() {
+        // The supervisor has hung up, but may not have removed its socket yet.
+        std::fs::remove_file(dir.join("control.sock")).ok();
         std::fs::remove_dir(dir).ok();
     }
 }
