@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub enum Label {
     /// By the kernel, or by our own process for wall clock, output and concurrency.
     Enforced,
-    /// Sampled; the job is stopped once it is over.
+    /// Not held by the kernel. Memory and storage are sampled, and the job is stopped once it is over.
     Measured,
 }
 

@@ -189,8 +189,8 @@ pub struct OutputBytes {
 
 /// A hold on one of a workspace's job slots, or on all of them, until it is dropped.
 ///
-/// The hold is the kernel's: it ends with the processes that have it. A job's supervisor shares its caller's hold, so
-/// that a workspace stays held when the caller is killed.
+/// The hold is the kernel's: it ends, at the latest, with the processes that have it. A job's supervisor shares its
+/// caller's hold until the job's processes are gone, so that a workspace stays held when the caller is killed.
 pub trait Hold: Send + core::fmt::Debug {
     /// Returns the hold as the type that its provider made it.
     fn as_any(&self) -> &dyn core::any::Any;

@@ -8,8 +8,12 @@ use crate::plan::GroupPlan;
 use bailiwick_contract::bytes::ByteString;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// The quota period, in microseconds: the kernel's default (sched-bwc.rst).
 const PERIOD_US: u64 = 100_000;
@@ -115,28 +119,60 @@ impl Groups {
 
     /// Removes the groups; one that still holds a process stays, and is found again by its name.
     pub fn remove(&self) {
-        self.try_remove();
-    }
-
-    /// Returns whether all of them are gone.
-    fn try_remove(&self) -> bool {
-        let gone = |directory: &Directory| {
-            let removed = unlinkat(CWD, directory.path.as_str(), AtFlags::REMOVEDIR);
-            matches!(removed, Ok(()) | Err(Errno::NOENT))
-        };
-        self.directories.iter().filter(|directory| !gone(directory)).count() == 0
+        for directory in &self.directories {
+            remove(Path::new(&directory.path));
+        }
     }
 }
 
-/// Removes the groups called `name`; returns whether all of them are gone.
-pub(crate) fn remove(facts: &CgroupFacts, name: &str) -> bool {
-    let all = GroupPlan {
-        facts: facts.clone(),
-        memory_bytes: Some(1),
-        pids: Some(1),
-        cpu_milli: Some(1),
+/// Directories of a hierarchy that are looked at in search of one name; a host has some hundreds.
+const SEARCHED_MAX: usize = 20_000;
+
+/// Finds the groups called `name` wherever they are in the hierarchies that `facts` name.
+///
+/// A caller makes its groups below its own, and the next one may be in another: only the name is the same.
+pub(crate) fn find(facts: &CgroupFacts, name: &str) -> Vec<PathBuf> {
+    let parents: Vec<&ByteString> = match facts {
+        CgroupFacts::Absent => Vec::new(),
+        CgroupFacts::V1 { memory, pids, cpu } => {
+            [memory, pids, cpu].into_iter().flatten().collect()
+        }
+        CgroupFacts::V2 { parent, .. } => vec![parent],
     };
-    Groups::plan(&all, name).try_remove()
+    parents.into_iter().flat_map(|parent| search(&top(parent), name)).collect()
+}
+
+/// Returns where the hierarchy that `path` lies in is mounted: the highest directory of the same device.
+fn top(path: &ByteString) -> PathBuf {
+    let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+    let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
+    // A group that is gone has no device; its parent has.
+    let known = path.ancestors().find_map(device);
+    let inside = path.ancestors().skip_while(|one| device(one).is_none());
+    inside.take_while(|one| device(one) == known).last().map_or(path.clone(), Path::to_owned)
+}
+
+fn search(top: &Path, name: &str) -> Vec<PathBuf> {
+    let (mut found, mut left, mut searched) = (Vec::new(), vec![top.to_owned()], 0);
+    while let Some(dir) = left.pop() {
+        searched += 1;
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        let dirs =
+            entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        for entry in dirs {
+            if entry.file_name() == OsStr::new(name) {
+                found.push(entry.path());
+            } else if searched < SEARCHED_MAX {
+                left.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Removes a group; returns whether it is gone.
+pub(crate) fn remove(group: &Path) -> bool {
+    matches!(unlinkat(CWD, group, AtFlags::REMOVEDIR), Ok(()) | Err(Errno::NOENT))
 }
 
 fn child(parent: &ByteString, name: &str) -> String {
@@ -324,6 +360,16 @@ mod tests {
             ]
         );
         assert_eq!(groups.entries, "tasks");
+    }
+
+    #[test]
+    fn groups_are_found_by_name_below_whichever_parent() {
+        let root = tempfile::tempdir().expect("a directory");
+        let (here, there) = (root.path().join("a/b"), root.path().join("c/bailiwick-job-1"));
+        fs::create_dir_all(&here).expect("a parent");
+        fs::create_dir_all(&there).expect("a group");
+        assert_eq!(search(root.path(), "bailiwick-job-1"), [there.clone()]);
+        assert!(remove(&there) && remove(&there) && !there.exists());
     }
 
     #[test]

@@ -39,8 +39,10 @@ pub fn sweep(facts: &CgroupFacts, group: &str) {
     for init in named(&init_name(group)) {
         wait(init, deadline);
     }
-    while !cgroup::remove(facts, group) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
+    for found in cgroup::find(facts, group) {
+        while !cgroup::remove(&found) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

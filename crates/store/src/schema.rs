@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_set_up_as_the_design_says() {
+    fn a_connection_is_set_up_as_it_was_measured() {
         let (_scratch, home) = home();
         drop(connect_with(&home, MIGRATIONS).expect("makes it"));
         let connection = connect_with(&home, MIGRATIONS).expect("opens it");

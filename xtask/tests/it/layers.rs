@@ -38,18 +38,13 @@ const LAYERS: &[Layer] = &[
         inside: &["bailiwick-contract", "bailiwick-isolation"],
         outside: &["rustix"],
     },
-    Layer {
-        name: "bailiwick-engine",
-        inside: &["bailiwick-contract", "bailiwick-store"],
-        outside: &["rustix"],
-    },
+    Layer { name: "bailiwick-engine", inside: &["bailiwick-contract"], outside: &["rustix"] },
     Layer {
         name: "bailiwick-cli",
         inside: &[
             "bailiwick-contract",
             "bailiwick-isolation",
             "bailiwick-store",
-            "bailiwick-supervisor",
             "bailiwick-providers",
             "bailiwick-engine",
         ],

@@ -13,7 +13,7 @@ print(f'pi={value} check_passed={check}')
 "#;
 
 #[test]
-fn the_seeds_worked_example_runs_as_four_shell_commands() {
+fn the_worked_example_runs_as_four_shell_commands() {
     each_user(|env| {
         let program = env.program().to_str().expect("text").to_owned();
         let script = format!(

@@ -332,7 +332,7 @@ fn names_and_numbers_are_unique() {
 
 /// Calls that the table has to name, by the answer that each has to get; it cannot drop one by accident.
 #[test]
-fn the_design_is_kept() {
+fn the_table_keeps_what_it_promises() {
     let listed = |name| {
         let in_group = |group: &&Group| group.calls.iter().any(|c| c.name == name);
         TABLE.iter().find(in_group).map(|group| group.verdict)

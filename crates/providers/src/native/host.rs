@@ -1,13 +1,16 @@
 //! The host's facts, probed by the supervisor's program and cached in `host.json`.
 //!
-//! They hold for one boot, one user, one pair of namespaces and one version of the program; anything else probes again. The
+//! They hold for one boot, one user, one pair of namespaces, one control group and one version of the program; anything else
+//! probes again. The
 //! outside id of a home that root owns is kept across probes, since the disks belong to it.
 use super::home::Home;
 use super::{NativeOptions, trouble};
+use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::provider::ProviderError;
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
 use bailiwick_isolation::spawn::Supervisor;
 use bailiwick_isolation::{spawn, wire};
+use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,13 +40,16 @@ pub(super) fn facts(home: &Home, options: &NativeOptions) -> Result<HostFacts, P
 /// Names what the facts hold for.
 fn key(options: &NativeOptions) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // A caller's groups are made below its own, so that limits around it hold for its jobs too.
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = Digest::new(Sha256::digest(&own).into());
     let namespace = |name: &str| {
         fs::read_link(format!("/proc/self/ns/{name}"))
             .map(|link| link.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
     format!(
-        "{} {} {} {} {} {} {}",
+        "{} {} {} {} {} {} {} {own}",
         boot.trim(),
         rustix::process::geteuid().as_raw(),
         namespace("mnt"),
