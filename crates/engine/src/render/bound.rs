@@ -8,14 +8,19 @@
 //! One number says how much is cut; [`bounded`] takes the largest that fits. From [`FULL`] on it is a budget for one
 //! text, of which a list gets a few and an excerpt [`EXCERPT_SHARES`], and each marker names its command. From
 //! [`COMPACT`] on it is the same for bounds near the floor: the markers are short, and one command at the end of the
-//! summary stands for the whole package. Below are three rungs without lists and without long texts.
+//! summary stands for the whole package. Below are rungs without prose, which still name the first artifacts.
+//!
+//! # What a cut list says
+//! A list of texts ends in its own marker. No artifact and no evidence is made up for that: a last warning,
+//! `...[cut: artifacts 66 -- bailiwick inspect H --full]`, counts what is missing, at every level.
 //!
 //! # Why level 0 fits in [`FLOOR`]
-//! At [`LEAST`] the JSON form consists of 1 112 bytes of keys and punctuation; two ids, 128; the summary's marker with
-//! a third, 113; the status, 21; two durations of 24, four counts of 20 and two statuses of 11 digits, 150; the
-//! attention's marker, 38; nine limits, each with a label of 8 and a mechanism of 18, 234; and their values: a word of
-//! 16, a marker of 38 and seven numbers of 24, 222. That is 2 018, and a newline, and a few digits more in a marker for
-//! millions of lines. Markdown has no quotes and says each limit on a shorter line. The test
+//! At [`LEAST`] the JSON form consists of 1 109 bytes of keys and punctuation; two ids, 128; the warning that counts
+//! what was cut, with a third id and no count over `99+`, 173; the status, 22; two durations of 24, four counts of 20
+//! and two statuses of 11 digits, 150; twelve texts of which `...` is left, 36; the attention's marker, 12; nine limits,
+//! each with a label of 8 and a mechanism of 18, 234; and their values: a word of 16, a marker of 12, two numbers of 24
+//! (cores and seconds) and five whole ones of 20, 176. That is 2 040, and a newline, and a few digits more in the two
+//! markers for lists of thousands. Markdown has no quotes and says each limit on a shorter line. The test
 //! `the_floor_holds_for_the_worst_package` counts it.
 use super::cut::{Marker, Shape, cost, cut_text, list_marker, prefix, within};
 use super::{Sections, json, markdown};
@@ -23,7 +28,7 @@ use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
 use bailiwick_contract::id::ID_BYTES_MAX;
 use bailiwick_contract::job::QuotaEvent;
 use bailiwick_contract::package::{
-    Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
+    Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
 };
 use bailiwick_contract::policy::Limit;
 
@@ -38,17 +43,32 @@ pub const ATTENTION_LINE_BYTES_MAX: usize = 160;
 
 /// No prose but the command; only each limit's value, label and mechanism are left of the policy.
 const LEAST: usize = 0;
-/// The facts about the output and the correlation id are gone too.
+/// No lists, no text of more than 24 bytes, no facts about the output.
 const BARE: usize = 1;
-/// No lists, no text of more than 40 bytes.
-const FACTS: usize = 2;
-/// From here on lists and texts have a budget.
-const COMPACT: usize = 3;
+/// One artifact's name, digest and size.
+const NAMED: usize = 2;
+/// The facts about the output too, and texts of up to 40 bytes.
+const FACTS: usize = 3;
+/// From here on lists and texts have a budget. Each rung from [`FACTS`] to here names one more artifact.
+const COMPACT: usize = FACTS + ARTIFACTS_NAMED;
 /// From here on each marker has its own command: the longest such marker is 185 bytes.
 const FULL: usize = COMPACT + 192;
 
 /// The longest kind of network, and some room for new ones.
 const WORD: usize = 16;
+
+/// The hex digits of a SHA-256.
+const DIGEST: usize = 64;
+
+/// How many artifacts keep their name, digest and size before any prose is shown.
+const ARTIFACTS_NAMED: usize = 4;
+/// What the name of such an artifact may cost.
+const NAME: usize = 64;
+
+/// Ends a text of which only the start is left.
+const CUT: &str = "...[cut]";
+/// Stands for a text where there is no room for [`CUT`].
+const GONE: &str = "...";
 
 /// How many budgets of a text the excerpts get together.
 const EXCERPT_SHARES: usize = 16;
@@ -116,7 +136,9 @@ pub fn bounded(
     }
     package.attention = attention.unwrap_or(package.attention);
     let at = |level, lines| Cutter { package: &package, retrieval, level, lines }.package();
-    let lines = largest(ATTENTION_LINES_MAX, |lines| fits(&at(FACTS, lines), max_bytes, sections));
+    let most =
+        |level| largest(ATTENTION_LINES_MAX, |lines| fits(&at(level, lines), max_bytes, sections));
+    let lines = Some(most(NAMED)).filter(|lines| *lines > 0).unwrap_or_else(|| most(BARE));
     let level = largest(FULL + max_bytes, |level| fits(&at(level, lines), max_bytes, sections));
     Bounded { package: at(level, lines), cut: true }
 }
@@ -163,7 +185,7 @@ fn attention(lines: &[String], most: usize, retrieval: &Retrieval) -> Vec<String
         return lines.iter().map(|line| attention_line(line)).collect();
     }
     if most == 0 {
-        return vec![list_marker(0, lines.len(), None)];
+        return vec![none_of(lines.len())];
     }
     let mut kept: Vec<String> = lines[..most - 1].iter().map(|line| attention_line(line)).collect();
     let marker = |command: &str| list_marker(most - 1, lines.len(), Some(command));
@@ -171,6 +193,11 @@ fn attention(lines: &[String], most: usize, retrieval: &Retrieval) -> Vec<String
     let short = within(&last, Shape::Line, ATTENTION_LINE_BYTES_MAX);
     kept.push(if short { last } else { marker(&retrieval.whole()) });
     kept
+}
+
+/// Stands for a whole list where there is no room for more.
+fn none_of(total: usize) -> String {
+    format!("...[{total} cut]")
 }
 
 fn attention_line(line: &str) -> String {
@@ -181,6 +208,22 @@ fn attention_line(line: &str) -> String {
 
 fn size(text: &str) -> u64 {
     u64::try_from(text.len()).expect("usize fits into u64 on every supported host")
+}
+
+/// A digest is never cut: half of one names nothing. What is longer has come from a broken store.
+fn digest(text: &str) -> String {
+    prefix(text, Shape::Line, DIGEST).into()
+}
+
+/// Returns `text`, or its start and a marker where it costs more than `kept`.
+fn start(text: &str, kept: usize) -> String {
+    if within(text, Shape::Line, kept) {
+        return text.into();
+    }
+    match kept.checked_sub(CUT.len()) {
+        Some(room) => format!("{}{CUT}", prefix(text, Shape::Line, room)),
+        None => GONE.into(),
+    }
 }
 
 /// Makes a package of one level out of the full one.
@@ -194,13 +237,20 @@ struct Cutter<'a> {
 impl Cutter<'_> {
     fn package(&self) -> ResultPackage {
         let full = self.package;
+        let evidence = self.items(&full.evidence, "evidence");
+        let artifacts = self.artifacts(&full.artifacts);
+        let lost = self.lost(evidence.len(), artifacts.len());
+        let mut warnings = self.list(&full.warnings, "warnings");
+        if !lost.is_empty() {
+            warnings.push(format!("...[cut: {lost} -- {}]", self.retrieval.whole()));
+        }
         ResultPackage {
-            outcome_summary: self.summary(&full.outcome_summary),
+            outcome_summary: self.summary(&full.outcome_summary, !lost.is_empty()),
             status: full.status,
             key_findings: self.list(&full.key_findings, "key_findings"),
-            evidence: self.list(&full.evidence, "evidence"),
-            artifacts: self.list(&full.artifacts, "artifacts"),
-            warnings: self.list(&full.warnings, "warnings"),
+            evidence,
+            artifacts,
+            warnings,
             resource_usage: self.usage(&full.resource_usage),
             provenance: self.provenance(&full.provenance),
             attention: attention(&full.attention, self.lines, self.retrieval),
@@ -208,14 +258,48 @@ impl Cutter<'_> {
         }
     }
 
+    /// Returns how many items are missing of each list that has no marker of its own, and whether the output's facts are.
+    fn lost(&self, evidence: usize, artifacts: usize) -> String {
+        let full = self.package;
+        // From `COMPACT` on a list of texts ends in its own marker.
+        let unmarked = |total: usize| if self.level < COMPACT { total } else { 0 };
+        let inputs = unmarked(full.provenance.inputs.len());
+        let quota_events = unmarked(full.facts.quota_events.len());
+        let output = usize::from(full.facts.output.is_some() && self.level < FACTS);
+        let least = self.level == LEAST;
+        let [other, inputs, quota_events, output] = if least {
+            [inputs + quota_events + output, 0, 0, 0]
+        } else {
+            [0, inputs, quota_events, output]
+        };
+        let lists = [
+            ("key_findings", unmarked(full.key_findings.len())),
+            ("evidence", full.evidence.len() - evidence),
+            ("artifacts", full.artifacts.len() - artifacts),
+            ("warnings", unmarked(full.warnings.len())),
+            ("other", other),
+            ("inputs", inputs),
+            ("quota_events", quota_events),
+            ("output", output),
+        ];
+        let lost = lists.iter().filter(|(_, count)| *count > 0).map(|(name, count)| match count {
+            100.. if least => format!("{name} 99+"),
+            count => format!("{name} {count}"),
+        });
+        lost.collect::<Vec<_>>().join(", ")
+    }
+
     const fn budget(&self) -> usize {
         self.level.saturating_sub(COMPACT)
     }
 
-    /// Below [`FULL`] the summary ends in the command for the whole package.
-    fn summary(&self, text: &str) -> String {
+    /// Below [`FULL`] the summary ends in the command for the whole package, unless a warning has the last room for it.
+    fn summary(&self, text: &str, warned: bool) -> String {
         if self.level >= FULL {
             return self.text(text, "outcome_summary");
+        }
+        if self.level == LEAST && warned {
+            return GONE.into();
         }
         let marker = format!("...[truncated -- full: `{}`]", self.retrieval.whole());
         if self.level < COMPACT || text.is_empty() {
@@ -226,16 +310,16 @@ impl Cutter<'_> {
 
     fn text(&self, text: &str, section: &str) -> String {
         let kept = match self.level {
-            LEAST => 0,
-            BARE => 24,
-            FACTS => 40,
+            LEAST => GONE.len(),
+            BARE | NAMED => 24,
+            FACTS..COMPACT => 40,
             _ => self.budget(),
         };
         if within(text, Shape::Line, kept) {
             return text.into();
         }
         if self.level < COMPACT {
-            return String::new();
+            return start(text, kept);
         }
         let command = self.retrieval.section(section);
         self.cut(text, Shape::Line, kept, size(text), &command).unwrap_or_else(|| text.into())
@@ -257,24 +341,56 @@ impl Cutter<'_> {
         (self.level >= FULL).then_some(command)
     }
 
-    fn list<T: Item>(&self, items: &[T], section: &str) -> Vec<T> {
-        if self.level < COMPACT {
-            return Vec::new();
-        }
-        let mut left = T::budget(self.budget());
-        let mut kept = Vec::new();
-        for item in items {
-            let item = item.cut(self, section, items.len());
-            let Some(rest) = left.checked_sub(item.cost()) else { break };
-            left = rest;
-            kept.push(item);
-        }
-        if let Some(first_lost) = items.get(kept.len()) {
+    /// Returns what is left of a list whose last item can say what is missing.
+    fn list<T: Marked>(&self, items: &[T], section: &str) -> Vec<T> {
+        let mut kept = self.items(items, section);
+        if let Some(first_lost) = items.get(kept.len()).filter(|_| self.level >= COMPACT) {
             let command = self.retrieval.section(section);
             let marker = list_marker(kept.len(), items.len(), self.command(&command));
             kept.push(T::marker(marker, first_lost));
         }
         kept
+    }
+
+    /// Returns the first items that the budget of their list can pay, each with its texts cut.
+    fn items<T: Item>(&self, items: &[T], section: &str) -> Vec<T> {
+        if self.level < COMPACT {
+            return Vec::new();
+        }
+        let mut left = T::budget(self.budget());
+        let cut = items.iter().map(|item| item.cut(self, section, items.len()));
+        let paid = cut.map_while(|item| {
+            left = left.checked_sub(item.cost())?;
+            Some(item)
+        });
+        paid.collect()
+    }
+
+    /// The first few artifacts are named even where there is no budget for the rest of what is known of them.
+    fn artifacts(&self, full: &[Artifact]) -> Vec<Artifact> {
+        let mut kept = self.items(full, "artifacts");
+        let named = match self.level {
+            ..NAMED => 0,
+            NAMED => 1,
+            level => (level - FACTS + 1).min(ARTIFACTS_NAMED),
+        };
+        let rest = full.iter().take(named).skip(kept.len());
+        kept.extend(rest.map(|artifact| self.named(artifact)));
+        kept
+    }
+
+    fn named(&self, full: &Artifact) -> Artifact {
+        let gone = |text: &str| start(text, CUT.len());
+        let name = Marker { total: size(&full.name), command: None };
+        Artifact {
+            name: cut_text(&full.name, Shape::Line, NAME, &name)
+                .unwrap_or_else(|| full.name.clone()),
+            purpose: gone(&full.purpose),
+            media_type: gone(&full.media_type),
+            digest: digest(&full.digest),
+            size_bytes: full.size_bytes,
+            reference: gone(&full.reference),
+        }
     }
 
     fn usage(&self, usage: &ResourceUsage) -> ResourceUsage {
@@ -294,15 +410,15 @@ impl Cutter<'_> {
             policy_summary: text(&full.policy_summary),
             inputs: self.list(&full.inputs, "provenance"),
             // It is the workspace's id once more.
-            trace_id: if self.level <= BARE { String::new() } else { full.trace_id.clone() },
+            trace_id: match self.level {
+                LEAST => start(&full.trace_id, GONE.len()),
+                _ => full.trace_id.clone(),
+            },
         }
     }
 
     fn facts(&self, full: &Facts) -> Facts {
-        let word = |word: &Option<String>| {
-            let word = word.as_ref().map(|word| self.text(word, "facts"));
-            word.filter(|word| self.level > LEAST || !word.is_empty())
-        };
+        let word = |word: &Option<String>| word.as_ref().map(|word| self.text(word, "facts"));
         Facts {
             exit_status: full.exit_status,
             signal: full.signal,
@@ -312,8 +428,8 @@ impl Cutter<'_> {
             provider: self.text(&full.provider, "facts"),
             duration_ms: full.duration_ms,
             policy: self.policy(&full.policy),
-            output: full.output.clone().filter(|_| self.level > BARE).map(|mut output| {
-                output.sha256 = prefix(&output.sha256, Shape::Line, 64).into();
+            output: full.output.clone().filter(|_| self.level >= FACTS).map(|mut output| {
+                output.sha256 = digest(&output.sha256);
                 output
             }),
             quota_events: self.list(&full.quota_events, "facts"),
@@ -344,7 +460,7 @@ impl Cutter<'_> {
                 LimitValue::Paths(self.list(paths, "facts"))
             }
             LimitValue::Paths(paths) if !paths.is_empty() => {
-                LimitValue::Paths(vec![list_marker(0, paths.len(), None)])
+                LimitValue::Paths(vec![none_of(paths.len())])
             }
             LimitValue::Whole(_) | LimitValue::Number(_) | LimitValue::Paths(_) => full.clone(),
         }
@@ -359,6 +475,10 @@ trait Item: Sized {
     fn cut(&self, cutter: &Cutter<'_>, section: &str, of: usize) -> Self;
     /// Returns what the item costs.
     fn cost(&self) -> usize;
+}
+
+/// An item that can say what is missing and cannot be taken for a real one.
+trait Marked: Item {
     /// Returns the item that says what is missing.
     fn marker(text: String, first_lost: &Self) -> Self;
 }
@@ -379,7 +499,9 @@ impl Item for String {
     fn cost(&self) -> usize {
         4 + line_cost(&[self])
     }
+}
 
+impl Marked for String {
     fn marker(text: String, _: &Self) -> Self {
         text
     }
@@ -408,11 +530,6 @@ impl Item for Evidence {
         let excerpt = cost(&self.excerpt, Shape::Excerpt);
         130 + line_cost(&[&self.label, &self.source]) + excerpt
     }
-
-    fn marker(text: String, _: &Self) -> Self {
-        let (kind, source) = (EvidenceKind::Excerpt, String::new());
-        Self { label: text, kind, source, truncated: true, excerpt: String::new() }
-    }
 }
 
 impl Cutter<'_> {
@@ -433,7 +550,7 @@ impl Item for Artifact {
             name: cutter.text(&self.name, section),
             purpose: cutter.text(&self.purpose, section),
             media_type: cutter.text(&self.media_type, section),
-            digest: cutter.text(&self.digest, section),
+            digest: digest(&self.digest),
             size_bytes: self.size_bytes,
             reference: cutter.text(&self.reference, section),
         }
@@ -442,11 +559,6 @@ impl Item for Artifact {
     fn cost(&self) -> usize {
         let Self { name, purpose, media_type, digest, size_bytes: _, reference } = self;
         120 + line_cost(&[name, purpose, media_type, digest, reference])
-    }
-
-    fn marker(text: String, _: &Self) -> Self {
-        let [purpose, media_type, digest, reference] = [const { String::new() }; 4];
-        Self { name: text, purpose, media_type, digest, size_bytes: 0, reference }
     }
 }
 
@@ -462,7 +574,9 @@ impl Item for QuotaEvent {
     fn cost(&self) -> usize {
         70 + line_cost(&[&self.detail])
     }
+}
 
+impl Marked for QuotaEvent {
     fn marker(text: String, first_lost: &Self) -> Self {
         Self { detail: text, ..first_lost.clone() }
     }

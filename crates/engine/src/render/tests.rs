@@ -310,6 +310,53 @@ fn near_the_floor_one_command_stands_for_the_package() {
 }
 
 #[test]
+fn at_the_floor_an_artifact_is_named_and_what_is_cut_is_counted() {
+    let mut package = sample();
+    package.evidence[0].excerpt = "y".repeat(9_000);
+    let Bounded { package: after, .. } = check_bound(&package, FLOOR, &retrieval());
+    let shown = (&after.artifacts, &after.warnings, &after.provenance);
+    expect![[r#"
+        (
+            [
+                Artifact {
+                    name: "pi.json",
+                    purpose: "...[cut]",
+                    media_type: "...[cut]",
+                    digest: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                    size_bytes: 21,
+                    reference: "...[cut]",
+                },
+            ],
+            [
+                "...[cut: key_findings 2, evidence 1, warnings 1, inputs 3, output 1 -- bailiwick inspect job-5f0c1a2b3c4d --full]",
+            ],
+            Provenance {
+                workspace_id: "ws-9a8b7c6d5e4f",
+                job_id: "job-5f0c1a2b3c4d",
+                profile: "host",
+                image_digest: "sha256:aaaaaaaaa...[cut]",
+                started_at: "2026-11-30T17:41...[cut]",
+                finished_at: "2026-11-30T17:41...[cut]",
+                policy_summary: "network=disabled...[cut]",
+                inputs: [],
+                trace_id: "ws-9a8b7c6d5e4f",
+            },
+        )
+    "#]].assert_debug_eq(&shown);
+}
+
+#[test]
+fn no_artifact_is_made_up() {
+    let mut package = sample();
+    package.artifacts = vec![package.artifacts[0].clone(); 80];
+    let Bounded { package: after, .. } = check_bound(&package, 8_192, &retrieval());
+    let shown = after.artifacts.len();
+    assert!(shown > 4 && after.artifacts[..] == package.artifacts[..shown], "{shown}");
+    let lost = format!("...[cut: artifacts {} -- bailiwick inspect {JOB} --full]", 80 - shown);
+    assert_eq!(after.warnings, [package.warnings[0].clone(), lost]);
+}
+
+#[test]
 fn attention_outlives_all_other_prose() {
     let mut package = sample();
     package.attention = (0..40).map(|n| format!("{n} {}", "z".repeat(300))).collect();
@@ -367,7 +414,8 @@ fn worst_facts(text: &str, texts: &[String]) -> Facts {
         let value = match limit {
             Limit::Network => LimitValue::Text(text.into()),
             Limit::Filesystem => LimitValue::Paths(texts.into()),
-            _ => LimitValue::Number(-f64::MIN_POSITIVE),
+            Limit::Cpu | Limit::WallClock => LimitValue::Number(-f64::MIN_POSITIVE),
+            _ => LimitValue::Whole(u64::MAX),
         };
         let (label, mechanism) = (Label::Measured, Mechanism::SupervisorCapture);
         let most = Some(u64::MAX);
@@ -398,7 +446,12 @@ fn worst_facts(text: &str, texts: &[String]) -> Facts {
 fn the_floor_holds_for_the_worst_package() {
     let retrieval = Retrieval { handle: "h".repeat(64), job: Some("j".repeat(64)) };
     let least = check_bound(&worst('x'), FLOOR, &retrieval).package;
-    expect!["2018"].assert_eq(&json(&least, Sections::All).len().to_string());
+    let lost = format!(
+        "...[cut: key_findings 99+, evidence 40, artifacts 40, warnings 99+, other 99+ -- bailiwick inspect {} --full]",
+        retrieval.handle
+    );
+    assert_eq!(least.warnings, [lost]);
+    expect!["2038"].assert_eq(&json(&least, Sections::All).len().to_string());
     assert!(markdown(&least, Sections::All).len() < json(&least, Sections::All).len());
     for hostile in ['x', '\x1b', '`', '😀', '\u{e0041}', '\n', '"', '\\', '<', '\u{2028}'] {
         for max_bytes in [FLOOR, 2_100, 2_200, 2_600, 3_000, 4_096, 8_192, 20_000] {
@@ -412,7 +465,12 @@ fn the_floor_holds_for_the_worst_package() {
 fn check_bound(package: &ResultPackage, max_bytes: usize, retrieval: &Retrieval) -> Bounded {
     let bound = bounded(package.clone(), max_bytes, retrieval, Sections::All);
     let after = &bound.package;
-    assert!(json(after, Sections::All).len() < max_bytes, "{}", json(after, Sections::All));
+    assert!(
+        json(after, Sections::All).len() < max_bytes,
+        "{} {}",
+        json(after, Sections::All).len(),
+        json(after, Sections::All)
+    );
     assert!(markdown(after, Sections::All).len() < max_bytes, "{}", markdown(after, Sections::All));
     assert_eq!(after.status, package.status);
     assert_eq!(after.facts.exit_status, package.facts.exit_status);
@@ -422,6 +480,7 @@ fn check_bound(package: &ResultPackage, max_bytes: usize, retrieval: &Retrieval)
     assert_eq!(bound.cut, after != package);
     check_policy(&after.facts.policy, &package.facts.policy);
     check_attention(&after.attention, &package.attention);
+    check_lists(&bound, package);
     let again = bounded(after.clone(), max_bytes, retrieval, Sections::All);
     assert_eq!(&again.package, after);
     assert!(!again.cut);
@@ -444,7 +503,7 @@ fn check_attention(after: &[String], before: &[String]) {
     assert!(after.len() <= ATTENTION_LINES_MAX);
     assert_eq!(after.is_empty(), before.is_empty());
     assert!(after.iter().all(|line| line.len() <= ATTENTION_LINE_BYTES_MAX), "{after:?}");
-    if after.len() < before.len() {
+    if after.len() < before.len() && after != [format!("...[{} cut]", before.len())] {
         let counted = format!("{} of {} items shown", after.len() - 1, before.len());
         assert!(after.last().expect("not empty").contains(&counted), "{after:?}");
     }
@@ -515,6 +574,45 @@ fn text() -> impl Strategy<Value = String> {
 
 fn texts() -> impl Strategy<Value = Vec<String>> {
     vec(text(), 0..4)
+}
+
+/// No list loses an item without a word, and no item is made up.
+#[track_caller]
+fn check_lists(bound: &Bounded, before: &ResultPackage) {
+    let after = &bound.package;
+    let said = after.warnings.last().filter(|line| line.starts_with("...[cut: "));
+    let counted = |name: &str, missing: usize| {
+        let exactly = format!("{name} {missing}");
+        let told = |line: &String| line.contains(&exactly) || line.contains(&format!("{name} 99+"));
+        assert!(missing == 0 || said.is_some_and(told), "{exactly} in {:?}", after.warnings);
+    };
+    counted("evidence", before.evidence.len() - after.evidence.len());
+    counted("artifacts", before.artifacts.len() - after.artifacts.len());
+    for (after, before) in after.artifacts.iter().zip(&before.artifacts) {
+        assert_eq!(after.size_bytes, before.size_bytes);
+        assert!(!after.digest.is_empty() && before.digest.starts_with(&after.digest));
+    }
+    for (after, before) in after.evidence.iter().zip(&before.evidence) {
+        assert_eq!(after.source, before.source);
+    }
+    for (name, after, before) in [
+        ("key_findings", &after.key_findings, &before.key_findings),
+        ("warnings", &after.warnings, &before.warnings),
+        ("inputs", &after.provenance.inputs, &before.provenance.inputs),
+    ] {
+        let own = after.iter().filter(|line| Some(*line) != said).count();
+        let other = said.is_some_and(|line| name == "inputs" && line.contains("other "));
+        if own == 0 && !other {
+            counted(name, before.len());
+        }
+    }
+    let texts = |package: &ResultPackage| {
+        let Provenance { profile, image_digest, policy_summary, .. } = package.provenance.clone();
+        [profile, image_digest, policy_summary, package.facts.provider.clone()]
+    };
+    for (after, before) in texts(after).iter().zip(&texts(before)) {
+        assert_eq!(after.is_empty(), before.is_empty());
+    }
 }
 
 prop_compose! {
