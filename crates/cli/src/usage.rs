@@ -44,19 +44,29 @@ pub(crate) fn asks_for_a_job(settings: &Settings) -> bool {
 /// # Errors
 /// [`Stopped`], also where help was asked for.
 pub(crate) fn parse(settings: &Settings) -> Result<Command, Stopped> {
-    match Cli::try_parse_from(&settings.args) {
+    let args = without_help_verb(&settings.args);
+    match Cli::try_parse_from(&args) {
         Ok(cli) => Ok(cli.command),
-        Err(error) => Err(stopped(&error, settings)),
+        Err(error) => Err(stopped(&error, &args, settings.colour)),
     }
 }
 
-fn stopped(error: &clap::Error, settings: &Settings) -> Stopped {
+/// Makes `VERB --help` of `help VERB`, and `--help` of a bare `help`.
+fn without_help_verb(args: &[OsString]) -> Vec<OsString> {
+    if args.get(1).is_none_or(|word| word != "help") {
+        return args.to_vec();
+    }
+    let verb = args.get(2).filter(|word| *word != "help");
+    args.iter().take(1).chain(verb).cloned().chain([OsString::from("--help")]).collect()
+}
+
+fn stopped(error: &clap::Error, args: &[OsString], colour: bool) -> Stopped {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Stopped::Answered(help(error, settings.colour))
+            Stopped::Answered(help(error, colour))
         }
         ErrorKind::DisplayVersion => Stopped::Answered(version_text()),
-        _ => Stopped::Refused(failure(error, &settings.args), wants_json(&settings.args)),
+        _ => Stopped::Refused(failure(error, args), wants_json(args)),
     }
 }
 

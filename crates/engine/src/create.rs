@@ -81,6 +81,11 @@ impl Engine<'_> {
         let found = self.open()?.workspace(id).map_err(|error| self.store_failure(&error))?;
         match found {
             None => Ok(()),
+            Some(record) if record.state == WorkspaceState::Destroyed => Err(Failure::user(
+                "workspace_exists",
+                format!("{id} was used before and is destroyed: ids are never used twice"),
+                "choose another id, or leave --workspace-id out to have one minted",
+            )),
             Some(record) => Err(Failure::user(
                 "workspace_exists",
                 format!("workspace {id} exists already; it is {}", record.state),

@@ -1,7 +1,7 @@
 //! `destroy`: ends a workspace and leaves its tombstone.
 //!
 //! The record is read again under the hold, so that nothing can begin between the look and the removal. Captured output
-//! and records stay until they are pruned.
+//! and records stay.
 use crate::engine::Engine;
 use crate::journal::Batch;
 use crate::pack::{check_bound, exported, pending};
@@ -29,7 +29,8 @@ impl Engine<'_> {
     pub fn destroy(&self, request: &DestroyRequest) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
-        let mut record = self.living(&request.workspace)?;
+        let id = &request.workspace;
+        let mut record = self.living(id).map_err(|f| self.or_job(f, id, "destroy", ""))?;
         let (hold, Stopped { jobs: stopped, mut notes }) = self.empty(&record, request.force)?;
         let held = if hold.is_some() { Held::All } else { Held::Nothing };
         notes.extend(self.reconcile(&record, held)?);
@@ -171,7 +172,7 @@ fn destroyed(
         format!("workspace {} was destroyed on {}", record.id, record.provider.name());
     package.key_findings = vec![
         parts.into(),
-        "retained: captured output until prune, and the record".into(),
+        "retained: captured output and records".into(),
         "unverified: (none)".into(),
         format!("lifecycle path: {}", path.join(" -> ")),
     ];

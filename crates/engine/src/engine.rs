@@ -6,7 +6,7 @@ use crate::failure;
 use crate::journal::Batch;
 use bailiwick_contract::context::{CancelToken, Clock, Entropy, OpCx};
 use bailiwick_contract::error::Failure;
-use bailiwick_contract::id::{IntentId, WorkspaceId};
+use bailiwick_contract::id::{IntentId, JobId, WorkspaceId};
 use bailiwick_contract::provider::{Provider, ProviderError};
 use bailiwick_contract::record::{OpenIntent, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
@@ -121,6 +121,28 @@ impl<'a> Engine<'a> {
             "unknown_workspace",
             format!("there is no workspace or job {}", crate::text::printable(handle.as_bytes())),
             format!("{} list shows the workspaces there are", self.program),
+        )
+    }
+
+    /// Turns the refusal of an unknown workspace into one that names a job's workspace, where `id` is a job's; `rest` is
+    /// what follows the workspace in the command of `verb`.
+    pub(crate) fn or_job(
+        &self,
+        failure: Failure,
+        id: &WorkspaceId,
+        verb: &str,
+        rest: &str,
+    ) -> Failure {
+        if failure.reason != "unknown_workspace" {
+            return failure;
+        }
+        let job = JobId::parse(id.as_str()).ok().zip(self.open().ok());
+        let Some(job) = job.and_then(|(job, store)| store.job(&job).ok()?) else { return failure };
+        let (workspace, program) = (&job.workspace, self.program);
+        Failure::user(
+            "job_not_workspace",
+            format!("{id} is a job of workspace {workspace}"),
+            format!("name the workspace: {program} {verb} {workspace}{rest}"),
         )
     }
 

@@ -28,7 +28,8 @@ impl Engine<'_> {
         let source = source_path(request.path.as_ref().unwrap_or(&request.name))?;
         let destination = Destination::open(&request.destination)?;
         let begun = self.now();
-        let record = self.living(&request.workspace)?;
+        let (id, rest) = (&request.workspace, " NAME --to PATH");
+        let record = self.living(id).map_err(|f| self.or_job(f, id, "export", rest))?;
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
         let record = self.living(&request.workspace)?;

@@ -6,6 +6,7 @@ use crate::text::printable;
 use bailiwick_contract::context::Interrupted;
 use bailiwick_contract::enforcement::PolicyError;
 use bailiwick_contract::error::{ExitCode, Failure};
+use bailiwick_contract::policy::Limit;
 use bailiwick_contract::provider::ProviderError;
 use bailiwick_contract::store::StoreError;
 use core::error::Error;
@@ -36,7 +37,8 @@ pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
             ExitCode::PolicyDenied,
             "host_path_denied",
             message,
-            "name another path with --allow-host-path, or copy the files in with --input",
+            "name another path with --allow-host-path (a :rw one has to be owned by an ordinary user), or copy the files \
+             in with --input",
         ),
         ProviderError::NoWorkspace { id } => Failure::new(
             ExitCode::InfrastructureFailure,
@@ -202,6 +204,10 @@ pub(crate) fn of_store(error: &StoreError, program: &str) -> Failure {
 /// Maps why a policy cannot be honoured; nothing was created.
 pub(crate) fn of_policy(error: &PolicyError, program: &str) -> Failure {
     let (reason, remediation) = match error {
+        PolicyError::Unavailable { limit: Limit::Network, value, .. } if value == "enabled" => (
+            "limit_unenforceable",
+            "no provider of this version has a network; leave --network out".into(),
+        ),
         PolicyError::Unavailable { limit, lack, .. } => {
             let mend = lack.as_ref().map(|lack| printable(lack.remediation.as_bytes()));
             let mend = mend.filter(|text| !text.is_empty());

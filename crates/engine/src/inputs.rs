@@ -188,7 +188,8 @@ fn look(path: &Path) -> Result<Stat, Failure> {
         FileType::Symlink => Err(Failure::user(
             "input_is_link",
             format!("`{shown}` is a symbolic link, and links are not copied in"),
-            "name what the link points to, or replace the link with it",
+            "name what it points to; for a tree with links, show the directory with --allow-host-path PATH:ro \
+             and copy it inside with cp -r",
         )),
         _ => Err(Failure::user(
             "input_is_special",
@@ -388,6 +389,7 @@ mod tests {
         symlink("/etc/passwd", home.path().join("link")).expect("linked");
         let refused = |name: &str| plan(&home.path().join(name), b"x", ROOM).expect_err(name);
         assert_eq!(refused("link").reason, "input_is_link");
+        assert!(refused("link").remediation.contains("--allow-host-path PATH:ro"));
         assert_eq!(refused("absent").reason, "no_such_input");
         assert_eq!(plan(home.path(), b"x", ROOM).expect_err("inside").reason, "input_is_link");
         assert_eq!(

@@ -42,7 +42,7 @@ impl Engine<'_> {
         package.provenance.started_at = outcome.started_at.to_iso();
         package.provenance.finished_at = outcome.finished_at.to_iso();
         package.provenance.inputs = provenance_inputs(job, inputs);
-        package.attention = hints(record, outcome);
+        package.attention = hints(story);
         fill_facts(&mut package, outcome);
         self.add_excerpt(&mut package, job, outcome);
         package
@@ -223,8 +223,9 @@ fn warnings(job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
     lines
 }
 
-/// Returns what to do about a limit that ended the job or that it ran into.
-fn hints(record: &WorkspaceRecord, outcome: &JobOutcome) -> Vec<String> {
+/// Returns what to do about a limit that ended the job, or about a command that could not be run.
+fn hints(story: &Story<'_>) -> Vec<String> {
+    let Story { record, job, outcome, .. } = story;
     let over = match outcome.reason {
         Some(Reason::Memory) => Some(Limit::Memory),
         Some(Reason::Storage | Reason::Inodes) => Some(Limit::Storage),
@@ -235,7 +236,29 @@ fn hints(record: &WorkspaceRecord, outcome: &JobOutcome) -> Vec<String> {
         let value = limit_text(record, limit);
         format!("a new workspace with {} above {value} would give the job more room", limit.flag())
     });
+    let hint = hint.or_else(|| {
+        let argv0 = job.argv.first()?.as_bytes();
+        command_hint(argv0, outcome.reason.as_ref()?).map(str::to_owned)
+    });
     hint.into_iter().collect()
+}
+
+/// Returns the next step where the command could not be run.
+fn command_hint(argv0: &[u8], reason: &Reason) -> Option<&'static str> {
+    let is_shell = |byte: &u8| byte.is_ascii_whitespace() || b"|&;<>()$`\"'*?~".contains(byte);
+    Some(match reason {
+        Reason::CommandNotFound if argv0.iter().any(is_shell) => {
+            "no shell reads the command, and its first word is one program's name: run a shell line with sh -c 'LINE'"
+        }
+        Reason::CommandNotFound => {
+            "bring the file with --input and run it as ./NAME, name its interpreter first, or show its directory with \
+             --toolchain DIR (create and exec)"
+        }
+        Reason::CommandNotExecutable => {
+            "chmod +x the file before it is copied in, or name its interpreter first, such as sh ./FILE"
+        }
+        _ => return None,
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a job stay far below 2^53")]
@@ -277,5 +300,19 @@ pub(crate) fn fill_facts(package: &mut ResultPackage, outcome: &JobOutcome) {
             _ => continue,
         };
         held.overshoot = (held.label == Label::Measured).then_some(overshoot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_cannot_be_run_has_a_next_step() {
+        let hint = |argv0: &str, reason| command_hint(argv0.as_bytes(), &reason).unwrap_or("");
+        assert!(hint("ls | wc", Reason::CommandNotFound).contains("sh -c"));
+        assert!(hint("tool", Reason::CommandNotFound).contains("--toolchain DIR"));
+        assert!(hint("./a b", Reason::CommandNotExecutable).contains("chmod +x"));
+        assert_eq!(hint("tool", Reason::Stopped), "");
     }
 }

@@ -27,6 +27,8 @@ pub struct Listing {
     pub workspaces: Vec<Row>,
     /// How many match in all, also beyond the limit.
     pub total: u64,
+    /// How many there are beside those, in states that were not asked for.
+    pub left_out: u64,
     /// What an earlier, killed verb left and this one settled or could not settle.
     pub attention: Vec<String>,
 }
@@ -66,13 +68,20 @@ impl Engine<'_> {
         let filter = WorkspaceFilter { states: request.states.clone(), limit: request.limit };
         let (records, total) =
             store.workspaces(&filter).map_err(|error| self.store_failure(&error))?;
+        let left_out = if request.states.is_empty() {
+            0
+        } else {
+            let every = WorkspaceFilter { states: Vec::new(), limit: 0 };
+            let counted = store.workspaces(&every).map_err(|error| self.store_failure(&error))?;
+            counted.1.saturating_sub(total)
+        };
         let mut workspaces = Vec::with_capacity(records.len());
         for record in records {
             let (record, lost) = self.looked_at(record)?;
             attention.extend(lost);
             workspaces.push(self.row(&record)?);
         }
-        Ok(Listing { workspaces, total, attention })
+        Ok(Listing { workspaces, total, left_out, attention })
     }
 
     /// Settles what dead callers left, in every workspace that has an open intent.

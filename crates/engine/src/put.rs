@@ -27,7 +27,8 @@ impl Engine<'_> {
     pub fn put(&self, request: &PutRequest) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
-        let record = self.living(&request.workspace)?;
+        let (id, rest) = (&request.workspace, " HOST_PATH DESTINATION");
+        let record = self.living(id).map_err(|f| self.or_job(f, id, "put", rest))?;
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
         let record = self.ready(&request.workspace)?;

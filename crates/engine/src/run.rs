@@ -6,11 +6,12 @@ use crate::engine::Engine;
 use crate::hold::Patience;
 use crate::job::Story;
 use crate::journal::Batch;
-use crate::pack::{check_bound, exported, pending};
+use crate::pack::{check_bound, pending};
 use crate::reconcile::Held;
 use crate::requests::{Bound, JobRequest, Report, RunRequest};
 use crate::text::printable;
-use bailiwick_contract::artifact::ArtifactDeclaration;
+use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord};
+use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::{IntentId, JobId};
 use bailiwick_contract::input::{InputRecord, WsPath};
@@ -33,6 +34,8 @@ pub(crate) struct Flight<'a> {
     pub(crate) declares: &'a [ArtifactDeclaration],
     pub(crate) inputs: Vec<InputRecord>,
     pub(crate) intent: IntentId,
+    /// The declared names that were found to be no regular file once the job had ended.
+    absent: Vec<ByteString>,
 }
 
 impl Engine<'_> {
@@ -44,7 +47,8 @@ impl Engine<'_> {
         check_bound(request.bound)?;
         check_job(&request.job)?;
         self.provider.expect_job();
-        let record = self.living(&request.workspace)?;
+        let id = &request.workspace;
+        let record = self.living(id).map_err(|f| self.or_job(f, id, "run", " COMMAND..."))?;
         let wall_clock = Duration::from_millis(record.policy.policy.budget.wall_clock_ms);
         let patience =
             Patience { wait: request.wait.unwrap_or(wall_clock), notice: request.notice };
@@ -59,7 +63,9 @@ impl Engine<'_> {
         let outcome = self.provider.run(&record.id, &spec, &*hold, &mut gate, &self.cx());
         let outcome = outcome.map_err(|error| self.provider_failure(error))?;
         let (outcome, absent) = self.checked(&record, flight.declares, outcome);
-        let notes = [notes, absent].concat();
+        let (names, lines): (Vec<ByteString>, Vec<String>) = absent.into_iter().unzip();
+        flight.absent = names;
+        let notes = [notes, lines].concat();
         Ok(self.settle_run(record, &flight, &outcome, &notes, request.bound))
     }
 
@@ -136,7 +142,7 @@ impl Engine<'_> {
             package: None,
         };
         let (declares, intent) = (&request.declares, self.mint_intent());
-        Flight { job, declares, inputs: Vec::new(), intent }
+        Flight { job, declares, inputs: Vec::new(), intent, absent: Vec::new() }
     }
 
     /// Makes the intent durable; tries again where a job in another slot was quicker.
@@ -163,35 +169,34 @@ impl Engine<'_> {
         Err(self.busy(record)?)
     }
 
-    /// Looks whether a job that succeeded made what it declared; returns the lines that say what it did not.
+    /// Looks whether a job made what it declared; returns the names of what it did not, each with the line that says
+    /// so. One that succeeded otherwise did so in part only.
     pub(crate) fn checked(
         &self,
         record: &WorkspaceRecord,
         declares: &[ArtifactDeclaration],
         mut outcome: JobOutcome,
-    ) -> (JobOutcome, Vec<String>) {
-        if outcome.status != JobStatus::Success {
-            return (outcome, Vec::new());
-        }
+    ) -> (JobOutcome, Vec<(ByteString, String)>) {
         let absent = |declared: &ArtifactDeclaration| {
             let path = WsPath::parse(declared.name.as_bytes()).ok()?;
             let read = self.provider.read(&record.id, &path, &mut Glimpse, &self.settling());
             let shown = printable(declared.name.as_bytes());
-            match read {
+            let line = match read {
                 Err(ProviderError::NoFile { .. }) => {
-                    Some(format!("artifact '{shown}' was declared, and the job did not write it"))
+                    format!("artifact '{shown}' was declared, and the job did not write it")
                 }
-                Err(ProviderError::NotAFile { what, .. }) => Some(format!(
-                    "artifact '{shown}' is {what}, and only a regular file can be exported"
-                )),
-                _ => None,
-            }
+                Err(ProviderError::NotAFile { what, .. }) => {
+                    format!("artifact '{shown}' is {what}, and only a regular file can be exported")
+                }
+                _ => return None,
+            };
+            Some((declared.name.clone(), line))
         };
-        let lines: Vec<String> = declares.iter().filter_map(absent).collect();
-        if !lines.is_empty() {
+        let found: Vec<_> = declares.iter().filter_map(absent).collect();
+        if !found.is_empty() && outcome.status == JobStatus::Success {
             outcome.status = JobStatus::PartialSuccess;
         }
-        (outcome, lines)
+        (outcome, found)
     }
 
     /// Settles a job and reports it; trouble with the record never hides what came of the job.
@@ -280,9 +285,12 @@ impl Engine<'_> {
         if let Ok(artifacts) = self.open().and_then(|store| {
             store.artifacts(&record.id).map_err(|error| self.store_failure(&error))
         }) {
-            package.artifacts = exported(&artifacts);
-            let lines = pending(&artifacts).into_iter().map(|one| self.pending_line(record, one));
-            package.attention.extend(lines);
+            // Only what this job can have left: its own artifacts are exported later, those of others are not its own.
+            let own = |one: &&ArtifactRecord| {
+                one.job == flight.job.id && !flight.absent.contains(&one.declaration.name)
+            };
+            let lines = pending(&artifacts).into_iter().filter(own);
+            package.attention.extend(lines.map(|one| self.pending_line(record, one)));
         }
         self.report_and_whole(package, bound, &flight.job.id)
     }
@@ -376,8 +384,21 @@ pub(crate) fn check_job(job: &JobRequest) -> Result<(), Failure> {
         if job.declares[..index].iter().any(|earlier| earlier.name == declared.name) {
             return Err(declared_twice(declared));
         }
+        check_path(declared)?;
     }
     Ok(())
+}
+
+/// Refuses a name under which no file of a workspace could be exported.
+fn check_path(declared: &ArtifactDeclaration) -> Result<(), Failure> {
+    let name = declared.name.as_bytes();
+    WsPath::parse(name).map(drop).map_err(|error| {
+        Failure::user(
+            "bad_artifact_path",
+            format!("--declare `{}` names no file of a workspace: {error}", printable(name)),
+            "name the file's place relative to the workspace, such as out/result.json",
+        )
+    })
 }
 
 fn declared_twice(declared: &ArtifactDeclaration) -> Failure {

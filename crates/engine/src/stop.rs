@@ -51,7 +51,8 @@ impl Engine<'_> {
     pub fn stop(&self, request: &StopRequest) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
-        let record = self.known(&request.workspace)?;
+        let id = &request.workspace;
+        let record = self.known(id).map_err(|f| self.or_job(f, id, "stop", ""))?;
         let jobs = self.in_flight(&record)?;
         if jobs.is_empty() {
             return Ok(self.report(self.nothing(&record, begun), request.bound, None));

@@ -149,7 +149,10 @@ fn top(path: &ByteString) -> PathBuf {
     // A group that is gone has no device; its parent has.
     let known = path.ancestors().find_map(device);
     let inside = path.ancestors().skip_while(|one| device(one).is_none());
-    inside.take_while(|one| device(one) == known).last().map_or(path.clone(), Path::to_owned)
+    inside
+        .take_while(|one| device(one) == known)
+        .last()
+        .map_or_else(|| path.clone(), Path::to_owned)
 }
 
 fn search(top: &Path, name: &str) -> Vec<PathBuf> {

@@ -20,7 +20,7 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 pub(super) fn allowed(argument: &OsString, home: &Path) -> Result<HostPath, Failure> {
     const FLAG: &str = "--allow-host-path";
     let (path, access) = split(argument);
-    let path = resolve(FLAG, path)?;
+    let path = resolve(FLAG, path).map_err(|failure| or_suffix(failure, path))?;
     check(FLAG, &path, home)?;
     Ok(HostPath { path: into_bytes(path), access, toolchain: false })
 }
@@ -46,6 +46,19 @@ fn split(argument: &OsStr) -> (&OsStr, Access) {
     let read_only = bytes.strip_suffix(b":ro").map(with(Access::ReadOnly));
     let found = read_only.or_else(|| bytes.strip_suffix(b":rw").map(with(Access::ReadWrite)));
     found.unwrap_or((argument, Access::ReadOnly))
+}
+
+/// Names the suffixes that there are, where what is missing may end with another one.
+fn or_suffix(failure: Failure, path: &OsStr) -> Failure {
+    let last = path.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if !last.contains(&b':') {
+        return failure;
+    }
+    Failure::user(
+        failure.reason,
+        failure.message,
+        "the suffix of a path is `:ro` or `:rw`; before it, name a path that exists on this host",
+    )
 }
 
 fn resolve(flag: &str, path: &OsStr) -> Result<PathBuf, Failure> {

@@ -37,7 +37,7 @@ pub(crate) struct BaseArgs {
 pub(crate) struct CommonArgs {
     #[command(flatten)]
     pub(crate) base: BaseArgs,
-    /// The most bytes that the result may have; at least 2048
+    /// The most bytes that the result may have; at least 2048; units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB
     #[arg(long, value_name = "N", value_parser = parse_bound, default_value_t = Size(BOUND_BYTES_DEFAULT),
           allow_hyphen_values = true)]
     max_result_bytes: Size,

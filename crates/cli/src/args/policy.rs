@@ -25,7 +25,7 @@ pub(crate) struct PolicyArgs {
     /// Show a job this directory read-only and put it first in its PATH; repeatable
     #[arg(long, value_name = "DIR")]
     toolchain: Vec<OsString>,
-    /// Memory of all processes of a job together [default: 512MiB]
+    /// Memory of all processes of a job together; units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB [default: 512MiB]
     #[arg(long, value_name = "N", value_parser = quantity::bytes, allow_hyphen_values = true)]
     memory_bytes: Option<u64>,
     /// Cores, also a fraction [default: 1]
@@ -34,13 +34,13 @@ pub(crate) struct PolicyArgs {
     /// Processes and threads at once [default: 128]
     #[arg(long, value_name = "N", value_parser = quantity::count, allow_hyphen_values = true)]
     pids_limit: Option<u64>,
-    /// Bytes on the workspace's disk [default: 1GiB]
+    /// Bytes on the workspace's disk; units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB [default: 1GiB]
     #[arg(long, value_name = "N", value_parser = quantity::bytes, allow_hyphen_values = true)]
     storage_bytes: Option<u64>,
-    /// How long a job may take; `5m` and `250ms` are understood too [default: 300]
+    /// How long a job may take; units: ms, s, m, h, d [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::millis, allow_hyphen_values = true)]
     wall_clock_seconds: Option<u64>,
-    /// How much of a job's output is kept [default: 10MiB]
+    /// How much of a job's output is kept; units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB [default: 10MiB]
     #[arg(long, value_name = "N", value_parser = quantity::bytes, allow_hyphen_values = true)]
     output_bytes: Option<u64>,
     /// Jobs at once [default: 1]

@@ -16,8 +16,8 @@ pub(crate) struct Args {
     /// Print the whole result, without a bound
     #[arg(long)]
     full: bool,
-    /// With --full: print this section only
-    #[arg(long, value_name = "NAME", requires = "full", value_parser = SECTIONS)]
+    /// Print this section only; implies --full
+    #[arg(long, value_name = "NAME", value_parser = SECTIONS)]
     section: Option<String>,
     #[command(flatten)]
     common: CommonArgs,
@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   bailiwick inspect demo
   bailiwick inspect --logs job-5f0c1a2b3c4d
-  bailiwick inspect --full --section provenance job-5f0c1a2b3c4d";
+  bailiwick inspect --section provenance job-5f0c1a2b3c4d";
 
 impl Args {
     pub(super) const fn json(&self) -> bool {
@@ -43,7 +43,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         let logs = engine.logs(&args.handle)?;
         return Ok(Outcome::logs(&logs, args.common.base.json));
     }
-    let bound = (!args.full).then(|| args.common.bound());
+    let bound = (!args.full && args.section.is_none()).then(|| args.common.bound());
     let report = engine.inspect(&InspectRequest { handle: args.handle, bound })?;
     match args.section {
         Some(section) => Ok(Outcome::section(&report, &section, args.common.base.json)),

@@ -1,6 +1,6 @@
 //! `list`: which workspaces there are.
 //!
-//! Newest first, destroyed ones too, as far as `--limit` goes; what was left out is counted.
+//! Newest first, as far as `--limit` goes; destroyed ones only on request. What was left out is counted.
 use crate::app::App;
 use crate::args::BaseArgs;
 use crate::output::Outcome;
@@ -14,7 +14,10 @@ use std::fmt::Write as _;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only those in this state; repeatable
+    /// Every workspace, destroyed ones too
+    #[arg(long, conflicts_with = "state")]
+    all: bool,
+    /// Only those in this state; repeatable [default: every state but destroyed]
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     state: Vec<WorkspaceState>,
     /// At most so many
@@ -28,6 +31,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   bailiwick list
+  bailiwick list --all
   bailiwick list --state ready --state running --json";
 
 impl Args {
@@ -45,18 +49,78 @@ fn parse_state(text: &str) -> Result<WorkspaceState, String> {
 }
 
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
-    let request = ListRequest { states: args.state, limit: args.limit };
+    let shown = Shown::of(&args);
+    let request = ListRequest { states: shown.states(args.state), limit: args.limit };
     let listing = app.engine(&args.base)?.list(&request)?;
     if args.base.json {
         return Ok(Outcome::json(&listing));
     }
-    Ok(Outcome::text(table(&listing)))
+    Ok(Outcome::text(table(&listing, &shown)))
 }
+
+/// Which workspaces a listing shows.
+enum Shown {
+    /// All but the destroyed ones.
+    Living,
+    /// Every one.
+    All,
+    /// Those that these flags name.
+    Named(String),
+}
+
+impl Shown {
+    fn of(args: &Args) -> Self {
+        match args.state[..] {
+            _ if args.all => Self::All,
+            [] => Self::Living,
+            _ => Self::Named(
+                args.state.iter().map(|state| format!(" --state {}", state.name())).collect(),
+            ),
+        }
+    }
+
+    /// Returns the states to ask for; none means every one.
+    fn states(&self, named: Vec<WorkspaceState>) -> Vec<WorkspaceState> {
+        match self {
+            Self::Living => LIVING.to_vec(),
+            Self::All | Self::Named(_) => named,
+        }
+    }
+
+    /// Returns the flags that show the same again.
+    fn flags(&self) -> &str {
+        match self {
+            Self::Living => "",
+            Self::All => " --all",
+            Self::Named(flags) => flags,
+        }
+    }
+
+    /// Returns what the others are.
+    const fn others(&self) -> &'static str {
+        match self {
+            Self::Living | Self::All => "destroyed",
+            Self::Named(_) => "in other states",
+        }
+    }
+}
+
+/// The states of a workspace that is not gone.
+const LIVING: [WorkspaceState; 8] = [
+    WorkspaceState::Requested,
+    WorkspaceState::Provisioning,
+    WorkspaceState::Ready,
+    WorkspaceState::Running,
+    WorkspaceState::Completed,
+    WorkspaceState::Failed,
+    WorkspaceState::Cancelled,
+    WorkspaceState::Expired,
+];
 
 /// The columns of the table, in order.
 const COLUMNS: [&str; 6] = ["WORKSPACE", "STATE", "AGE", "JOBS", "SIZE", "PENDING"];
 
-fn table(listing: &Listing) -> String {
+fn table(listing: &Listing, kind: &Shown) -> String {
     let rows: Vec<[String; 6]> = listing.workspaces.iter().map(cells).collect();
     let mut widths = COLUMNS.map(str::len);
     for row in &rows {
@@ -70,7 +134,13 @@ fn table(listing: &Listing) -> String {
     let shown = u64::try_from(rows.len()).unwrap_or(u64::MAX);
     if shown < listing.total {
         let left = listing.total - shown;
-        writeln!(out, "...and {left} more: `bailiwick list --limit {}`", listing.total)
+        let (flags, total) = (kind.flags(), listing.total);
+        writeln!(out, "...and {left} more: `bailiwick list{flags} --limit {total}`")
+            .expect("a String takes any text");
+    }
+    if listing.left_out > 0 {
+        let (left, others) = (listing.left_out, kind.others());
+        writeln!(out, "...and {left} {others}: `bailiwick list --all`")
             .expect("a String takes any text");
     }
     for line in &listing.attention {
@@ -141,6 +211,7 @@ mod tests {
         let listing = Listing {
             workspaces: vec![row("ws-9a8b7c6d5e4f", 59, Some(2_047)), row("demo", 90_000, None)],
             total: 5,
+            left_out: 2,
             attention: vec!["one was settled".into()],
         };
         expect_test::expect![[r"
@@ -148,8 +219,12 @@ mod tests {
             ws-9a8b7c6d5e4f  ready  59s  2     1 KiB  0
             demo             ready  1d   2     -      0
             ...and 3 more: `bailiwick list --limit 5`
+            ...and 2 destroyed: `bailiwick list --all`
             note: one was settled
         "]]
-        .assert_eq(&table(&listing));
+        .assert_eq(&table(&listing, &Shown::Living));
+        let named = table(&listing, &Shown::Named(" --state ready".into()));
+        assert!(named.contains("more: `bailiwick list --state ready --limit 5`"), "{named}");
+        assert!(named.contains("...and 2 in other states: `bailiwick list --all`"), "{named}");
     }
 }

@@ -78,7 +78,7 @@ fn wrong_words_are_refused_with_exit_code_1() {
         &["put", "demo", "file"],
         &["export", "demo", "name"],
         &["list", "--state", "sleeping"],
-        &["inspect", "--section", "facts", "demo"],
+        &["list", "--all", "--state", "ready"],
     ];
     for line in lines {
         let error = refused(&env, 1, line);
@@ -171,6 +171,8 @@ fn host_paths_that_cannot_be_bounded_are_refused() {
     }
     drop(refused(&env, 3, &["exec", "--toolchain", "/sys", "--", "true"]));
     drop(refused(&env, 1, &["create", "--allow-host-path", "/no/such/path"]));
+    let error = refused(&env, 1, &["create", "--allow-host-path", "/usr:rx"]);
+    assert!(error.contains("`:ro` or `:rw`"), "{error}");
     drop(refused(&env, 1, &["create", "--allow-host-path", ""]));
     drop(refused(&env, 1, &["create", "--toolchain", "/etc/passwd"]));
     // The folder that will hold the home, also by a link.

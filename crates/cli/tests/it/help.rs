@@ -29,6 +29,10 @@ fn the_help_of_every_verb_is_as_recorded() {
         assert_eq!(env.run([verb, "-h"]).exits(0).out(), help.out(), "-h is --help");
         assert!(root.out().contains(&format!("\n  {verb}")), "the root's help lists {verb}");
     }
+    assert_eq!(env.run(["help"]).exits(0).out(), root.out());
+    let help = env.run(["help", "run"]).exits(0);
+    assert_eq!(help.out(), env.run(["run", "--help"]).exits(0).out());
+    assert!(env.run(["help", "crate"]).exits(1).err().contains("unknown verb `crate`"));
     let listed = root.out().lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty()).count();
     assert_eq!(listed, verbs.len(), "every verb has its file");

@@ -100,10 +100,12 @@ fn a_list_shows_the_workspaces_of_a_state() {
         assert_eq!(listing["total"], 1, "{listing}");
         assert_eq!(listing["workspaces"][0]["workspace_id"], "two", "{listing}");
         let table = env.run(["list"]).exits(0);
-        assert!(
-            table.out().starts_with("WORKSPACE") && table.out().contains("destroyed"),
-            "{table}"
-        );
+        assert!(table.out().starts_with("WORKSPACE"), "{table}");
+        assert!(table.out().ends_with("...and 1 destroyed: `bailiwick list --all`\n"), "{table}");
+        assert_eq!(env.json(0, &["list"])["total"], 1);
+        assert_eq!(env.json(0, &["list", "--all"])["total"], 2);
+        let section = env.json(0, &["inspect", "--section", "status", "two"]);
+        assert_eq!(section.as_object().map(serde_json::Map::len), Some(1), "{section}");
     });
 }
 

@@ -71,7 +71,30 @@ fn a_declared_artifact_that_is_not_there_makes_a_partial_success() {
     let report = world.run(declaring()).expect("ran");
     assert_eq!((report.exit, report.package.status), (ExitCode::Success, Status::PartialSuccess));
     assert!(report.package.attention[0].contains("did not write it"));
+    assert_eq!(report.package.attention.len(), 1, "an export that would fail is not advised");
     assert_eq!(report.package.facts.job_status.as_deref(), Some("partial_success"));
+}
+
+#[test]
+fn a_job_that_failed_is_not_told_to_export_what_it_did_not_write() {
+    let world = World::with_demo();
+    world.script(Script { exit_code: 3, ..Script::default() });
+    let package = world.run(declaring()).expect("ran").package;
+    assert_eq!(package.status, Status::Failure);
+    assert_eq!(package.attention.len(), 1, "{:?}", package.attention);
+    assert!(package.attention[0].contains("did not write it"), "{:?}", package.attention);
+}
+
+#[test]
+fn a_run_lists_no_artifact_of_another_job() {
+    let world = World::with_demo();
+    world.script(writing_pi());
+    world.run(declaring()).expect("ran");
+    let pending = world.run(job(&["ls"])).expect("ran").package.attention;
+    assert!(pending.is_empty(), "{pending:?}");
+    world.export("pi", world.path("out")).expect("exported");
+    assert!(world.run(job(&["ls"])).expect("ran").package.artifacts.is_empty());
+    assert_eq!(world.inspect("demo").expect("seen").package.artifacts.len(), 1);
 }
 
 #[test]
@@ -156,6 +179,11 @@ fn a_listing_names_what_there_is() {
     let all = world.engine().list(&ListRequest { states: Vec::new(), limit: 10 }).expect("listed");
     let ids: Vec<_> = all.workspaces.iter().map(|row| row.workspace_id.as_str()).collect();
     assert_eq!((ids, all.total), (vec!["other", "demo"], 2));
+    assert_eq!(all.left_out, 0);
+    world.destroy(true).expect("destroyed");
+    let ready = ListRequest { states: vec![WorkspaceState::Ready], limit: 10 };
+    let ready = world.engine().list(&ready).expect("listed");
+    assert_eq!((ready.workspaces.len(), ready.total, ready.left_out), (1, 1, 1));
     assert_eq!((all.workspaces[1].jobs, all.workspaces[1].artifacts_pending), (1, 1));
 }
 

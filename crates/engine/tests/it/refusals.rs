@@ -4,7 +4,8 @@ use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::policy::Network;
 use bailiwick_engine::requests::{
-    Bound, CreateRequest, ExportRequest, JobRequest, PolicyRequest, RunRequest,
+    Bound, CreateRequest, DestroyRequest, ExportRequest, JobRequest, PolicyRequest, RunRequest,
+    StopRequest,
 };
 use bailiwick_engine::{declare, render};
 use core::time::Duration;
@@ -30,7 +31,9 @@ fn a_policy_that_cannot_be_held_makes_nothing() {
     let mut policy = PolicyRequest::default();
     policy.policy.network = Network::Enabled;
     let request = CreateRequest { policy, ..CreateRequest::default() };
-    check(&world.engine().create(&request).expect_err("no network"), 3, "limit_unenforceable");
+    let failure = world.engine().create(&request).expect_err("no network");
+    check(&failure, 3, "limit_unenforceable");
+    assert!(failure.remediation.ends_with("leave --network out"), "{failure:?}");
     let request = CreateRequest { profile: Some("nope".into()), ..CreateRequest::default() };
     check(&world.engine().create(&request).expect_err("no profile"), 1, "unknown_profile");
     assert!(world.store.tables().workspaces.is_empty());
@@ -46,6 +49,55 @@ fn names_are_used_once() {
     check(&world.run(declaring()).expect_err("declared"), 1, "artifact_declared");
     let again = JobRequest { job: id, ..job(&["true"]) };
     check(&world.run(again).expect_err("taken"), 1, "job_exists");
+}
+
+#[test]
+fn a_used_id_says_that_it_is_gone() {
+    let world = World::with_demo();
+    let kept = world.destroy(false).expect("destroyed").package.key_findings;
+    assert!(kept.contains(&"retained: captured output and records".into()), "{kept:?}");
+    let failure = world.create("demo").expect_err("used");
+    check(&failure, 1, "workspace_exists");
+    assert!(failure.message.starts_with("demo was used before and is destroyed"), "{failure}");
+}
+
+#[test]
+fn a_declared_name_has_to_be_a_path_of_the_workspace() {
+    let world = World::with_demo();
+    for name in ["/x", "../x", "a/../../x", "."] {
+        let mut request = declaring();
+        request.declares[0].name = name.into();
+        check(&world.run(request.clone()).expect_err(name), 1, "bad_artifact_path");
+        check(&world.exec(request).expect_err(name), 1, "bad_artifact_path");
+    }
+    assert!(!world.provider.inner().calls.contains(&"payload"));
+}
+
+#[test]
+fn a_job_is_no_workspace_and_the_hint_names_its_own() {
+    let world = World::with_demo();
+    let one = JobId::parse("h1").expect("an id");
+    world.run(JobRequest { job: Some(one), ..job(&["true"]) }).expect("ran");
+    let (engine, workspace) = (world.engine(), ws("h1"));
+    let asked = |apply| StopRequest {
+        workspace: workspace.clone(),
+        apply,
+        grace: Duration::ZERO,
+        bound: None,
+    };
+    let failure = engine.stop(&asked(true)).expect_err("a job");
+    check(&failure, 1, "job_not_workspace");
+    assert_eq!(failure.message, "h1 is a job of workspace demo");
+    assert!(failure.remediation.ends_with("bailiwick stop demo"), "{failure:?}");
+    let request = DestroyRequest { workspace: workspace.clone(), force: true, bound: None };
+    let failure = engine.destroy(&request).expect_err("a job");
+    assert!(failure.remediation.ends_with("bailiwick destroy demo"), "{failure:?}");
+    let request =
+        RunRequest { workspace, job: job(&["true"]), wait: None, notice: &|_| {}, bound: None };
+    let failure = engine.run(&request).expect_err("a job");
+    assert!(failure.remediation.ends_with("bailiwick run demo COMMAND..."), "{failure:?}");
+    let request = DestroyRequest { workspace: ws("h2"), force: true, bound: None };
+    check(&engine.destroy(&request).expect_err("nothing"), 1, "unknown_workspace");
 }
 
 #[test]
