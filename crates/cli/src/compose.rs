@@ -8,6 +8,7 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::provider::{Provider, ProviderName};
 use bailiwick_contract::store::{Store, StoreError};
 use bailiwick_contract::time::Timestamp;
+use bailiwick_isolation::wire::WIRE_VERSION;
 use bailiwick_providers::native::{Native, NativeOptions};
 use bailiwick_store::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,20 @@ pub(crate) fn supervisor() -> Result<PathBuf, Failure> {
     }
     let message = format!("there is no supervisor at `{}`", path.to_string_lossy().escape_debug());
     Err(Failure::environment("no_supervisor", message, advice))
+}
+
+/// Asks the supervisor's program for its version, which has to be ours.
+///
+/// # Errors
+/// What is wrong with it, in one sentence.
+pub(crate) fn supervisor_version(path: &Path) -> Result<(), String> {
+    let shown = path.to_string_lossy().escape_debug().to_string();
+    let wanted = format!("{} {WIRE_VERSION}", env!("CARGO_PKG_VERSION"));
+    match bailiwick_isolation::spawn::ask(path, &["--version"]) {
+        Ok(said) if said.trim() == wanted => Ok(()),
+        Ok(_) => Err(format!("the supervisor `{shown}` is another version than this program")),
+        Err(error) => Err(format!("the supervisor `{shown}` cannot be started: {error}")),
+    }
 }
 
 /// Opens the store under `home`; `now` is for the record of a new one.

@@ -443,7 +443,7 @@ pub enum ProviderError {
         what: &'static str,
     },
     /// The home's disk is full, or its inodes or quota are used up.
-    #[error("no space is left for {what}")]
+    #[error("no space is left: {what}")]
     NoSpace {
         /// What was being written.
         what: String,

@@ -40,6 +40,12 @@ impl Supervisor {
         Ok(Self { socket: ours, child })
     }
 
+    /// Kills the program, and with it its sandbox.
+    pub fn kill(&mut self) {
+        // It can only have ended by itself.
+        self.child.kill().ok();
+    }
+
     /// Returns whether the program has ended; then it is no zombie any more.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))

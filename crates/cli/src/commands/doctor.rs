@@ -192,7 +192,10 @@ const SUPERVISOR_ADVICE: &str = "run `scripts/install`, which builds and install
 
 fn supervisor_check() -> Check {
     match crate::compose::supervisor() {
-        Ok(path) => Check::good("supervisor", format!("it is `{}`", shown(&path))),
+        Ok(path) => match crate::compose::supervisor_version(&path) {
+            Ok(()) => Check::good("supervisor", format!("it is `{}`", shown(&path))),
+            Err(message) => Check::bad("supervisor", message, SUPERVISOR_ADVICE),
+        },
         Err(failure) => Check::of_failure("supervisor", &failure),
     }
 }

@@ -62,6 +62,23 @@ fn a_job_whose_caller_was_killed_can_be_stopped() {
 }
 
 #[test]
+fn a_supervisor_that_was_stopped_is_given_up_after_the_wall_clock() {
+    each_user(|env| {
+        create(env, &["--wall-clock-seconds", "1"]);
+        let marker = marker(env);
+        let mut caller =
+            env.start(["run", "--json", "ws", "sh", "-c", &format!(": {marker}; sleep 60")]);
+        wait_for_job(&mut caller, &marker);
+        let supervisor = supervisor_of(caller.pid());
+        signal(supervisor, Signal::STOP);
+        let output = caller.wait();
+        assert_eq!(output.code(), Some(7), "{output}");
+        wait_for_nothing(&marker, Duration::from_secs(5));
+        drop(env.run(["run", "ws", "true"]).exits(0));
+    });
+}
+
+#[test]
 fn a_job_whose_supervisor_was_killed_dies_and_its_caller_says_so() {
     each_user(|env| {
         create(env, &[]);

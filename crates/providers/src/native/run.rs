@@ -23,12 +23,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// How often a waiting caller looks whether it was cancelled.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The grace of a job whose caller was cancelled: that of `stop`.
 const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// How long after its wall clock a job may still be without an outcome: a stopped supervisor never answers, and its init has
+/// ended the job by then.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs a job to its end.
 pub(super) fn run(
@@ -44,7 +49,7 @@ pub(super) fn run(
     make_private(&dir).map_err(trouble::on("make the job's directory", &dir))?;
     let shared = NativeHold::of(hold).map_or_else(|| Ok(Vec::new()), |hold| hold.keep(&dir));
     let shared = shared.map_err(trouble::on("lock the job's directory", &dir))?;
-    let supervisor = start(native, plan, &shared).inspect_err(|_| discard(&dir))?;
+    let mut supervisor = start(native, plan, &shared).inspect_err(|_| discard(&dir))?;
     if let Err(error) = gate.open() {
         // The supervisor sees its caller go before the gate was opened, and kills what it prepared.
         supervisor.reap().ok();
@@ -54,7 +59,8 @@ pub(super) fn run(
     let opened_at = cx.clock.now();
     // A supervisor that is gone is noticed by the end of its socket.
     send(supervisor.as_fd(), &Request::Go).ok();
-    let outcome = match converse(&supervisor, cx) {
+    let patience = Duration::from_millis(job.policy.policy.budget.wall_clock_ms);
+    let outcome = match converse(&mut supervisor, patience.saturating_add(GIVE_UP_AFTER), cx) {
         Some(Reply::Ended(outcome)) => *outcome,
         Some(Reply::SetupFailed { detail }) => {
             broken(Reason::SetupFailed, Some(detail), opened_at, cx)
@@ -110,12 +116,17 @@ fn start(native: &Native, plan: Plan, shared: &[OwnedFd]) -> Result<Supervisor, 
     Ok(supervisor)
 }
 
-/// Waits for the supervisor's word; `None` when it is gone.
-fn converse(supervisor: &Supervisor, cx: &OpCx<'_>) -> Option<Reply> {
+/// Waits for the supervisor's word; `None` when it is gone, or has been silent for so long that it was killed.
+fn converse(supervisor: &mut Supervisor, patience: Duration, cx: &OpCx<'_>) -> Option<Reply> {
     let mut reader = FrameReader::default();
     let mut cancelled = false;
+    let deadline = cx.clock.monotonic().saturating_add(patience);
     loop {
-        let mut polled = [PollFd::new(supervisor, PollFlags::IN)];
+        if cx.clock.monotonic() > deadline {
+            supervisor.kill();
+            return None;
+        }
+        let mut polled = [PollFd::new(&*supervisor, PollFlags::IN)];
         match poll(&mut polled, Some(&LOOK_EVERY)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
