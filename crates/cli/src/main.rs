@@ -18,6 +18,7 @@ use crate::settings::Settings;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    bailiwick_isolation::interrupt::prepare();
     output::catch_bugs();
     let app = App::new(Settings::read());
     // A supervisor takes as long to start as the arguments take to parse.

@@ -47,10 +47,16 @@ impl Destination {
     /// Refuses a directory in the place of the file; a file or a dangling link there is replaced.
     fn check_free(&self) -> Result<(), Failure> {
         match rustix::fs::statat(&self.directory, &self.name, AtFlags::empty()) {
-            Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() => {
-                Err(is_directory(&self.shown))
-            }
-            _ => Ok(()),
+            Ok(stat) => match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+                kind if kind.is_dir() => Err(is_directory(&self.shown)),
+                kind if kind.is_file() => Ok(()),
+                _ => Err(Failure::user(
+                    "destination_is_special",
+                    format!("the destination `{}` is a device, a FIFO or a socket", self.shown),
+                    "name a file; --to replaces what is there",
+                )),
+            },
+            Err(_) => Ok(()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The second one has its default action again and ends the process; what a token's holder does is its own business. Sources:
 //! sigaction(2) `SA_RESETHAND`, signal-safety(7).
-use crate::sys::signal::on_interrupt;
+use crate::sys::signal::{on_interrupt, undo_inherited};
 use bailiwick_contract::context::CancelToken;
 use std::sync::Once;
 
@@ -17,4 +17,9 @@ pub fn token() -> &'static CancelToken {
 
 extern "C" fn cancel(_: core::ffi::c_int) {
     TOKEN.cancel();
+}
+
+/// Gives this process the signal actions that it counts on, whatever its caller had; the first thing that a program does.
+pub fn prepare() {
+    undo_inherited();
 }

@@ -253,6 +253,9 @@ fn candidates(plan: &PayloadPlan) -> io::Result<Vec<CString>> {
     plan.path.iter().map(place).collect()
 }
 
+/// What systemd allows a service (systemd.exec(5)).
+const NOFILE_MAX: u64 = 524_288;
+
 /// The limits of every payload; what a limit protects is said where it is not plain.
 fn resources(limits: &Rlimits) -> Vec<(Resource, Rlimit)> {
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
@@ -261,7 +264,7 @@ fn resources(limits: &Rlimits) -> Vec<(Resource, Rlimit)> {
         (Resource::Core, both(0)),
         (Resource::Fsize, both(limits.fsize)),
         // What most hosts give; a job that wants more descriptors may raise it to what systemd allows.
-        (Resource::Nofile, Rlimit { current: Some(1_024), maximum: nofile_max() }),
+        (Resource::Nofile, Rlimit { current: Some(1_024), maximum: Some(NOFILE_MAX) }),
         // Locked memory cannot be reclaimed; 8 MiB is Linux's own default since 5.16.
         (Resource::Memlock, both(8 << 20)),
         // No real-time scheduling: it could starve the host.
@@ -270,12 +273,12 @@ fn resources(limits: &Rlimits) -> Vec<(Resource, Rlimit)> {
     ];
     list.extend(limits.nproc.map(|value| (Resource::Nproc, both(value))));
     list.extend(limits.data.map(|value| (Resource::Data, both(value))));
-    list
+    list.into_iter().map(|(resource, limit)| (resource, within_own(resource, limit))).collect()
 }
 
-/// A limit can only be lowered without privilege, so the host's own is the most that there is.
-fn nofile_max() -> Option<u64> {
-    const NOFILE_MAX: u64 = 524_288;
-    let host = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(NOFILE_MAX);
-    Some(host.min(NOFILE_MAX))
+/// A limit can only be lowered without privilege: where our own is below what is wanted, it is the job's too.
+fn within_own(resource: Resource, wanted: Rlimit) -> Rlimit {
+    let own = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let bounded = |value: Option<u64>| value.map(|value| value.min(own));
+    Rlimit { current: bounded(wanted.current), maximum: bounded(wanted.maximum) }
 }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -92,7 +92,8 @@ fn stamp() -> String {
 }
 
 fn build_at(parent: &Path, path: &Path, host: &HostFacts) -> io::Result<()> {
-    fs::create_dir_all(parent)?;
+    // Only the owner's, whatever the umask: its content becomes the root of every job.
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(parent)?;
     static DRAFTS: AtomicU32 = AtomicU32::new(0);
     let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
     let draft = parent.join(format!(".draft-{}-{number}", std::process::id()));

@@ -50,7 +50,7 @@ pub(crate) struct StorageWatch {
 impl StorageWatch {
     /// Begins to watch; the first tick walks.
     pub(crate) fn new(disk: PathBuf, plan: &WatchPlan) -> Self {
-        let free = free(&disk);
+        let free = free(&disk).unwrap_or_default();
         Self {
             disk,
             bytes_max: plan.storage_bytes,
@@ -64,7 +64,8 @@ impl StorageWatch {
 
     /// Looks, and says whether the disk is over.
     pub(crate) fn tick(&mut self) -> Option<Over> {
-        let now = free(&self.disk);
+        // A disk that cannot be asked, since the home was moved, says nothing.
+        let now = free(&self.disk)?;
         let written = self.at_start.bytes.saturating_sub(now.bytes);
         if now.bytes < FREE_BYTES_FLOOR && written > 0 {
             return Some(Over { reason: Reason::Storage, overshoot_bytes: 0 });
@@ -94,7 +95,7 @@ impl StorageWatch {
         if !measured.partial {
             return measured;
         }
-        let now = free(&self.disk);
+        let now = free(&self.disk).unwrap_or(self.at_start);
         let bytes = self.at_start.bytes.saturating_sub(now.bytes);
         let inodes = self.at_start.inodes.saturating_sub(now.inodes);
         DiskUsage {
@@ -114,9 +115,10 @@ impl StorageWatch {
     }
 }
 
-fn free(disk: &PathBuf) -> Free {
-    let Ok(stat) = statfs(disk) else { return Free::default() };
-    Free { bytes: stat.f_bavail * u64::try_from(stat.f_bsize).unwrap_or(0), inodes: stat.f_ffree }
+fn free(disk: &PathBuf) -> Option<Free> {
+    let stat = statfs(disk).ok()?;
+    let bytes = stat.f_bavail * u64::try_from(stat.f_bsize).unwrap_or(0);
+    Some(Free { bytes, inodes: stat.f_ffree })
 }
 
 #[cfg(test)]

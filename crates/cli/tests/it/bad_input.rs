@@ -3,6 +3,7 @@ use crate::support::{
     create, each_user, exec_script, fact, marker, run_script, sha256, wait_for_job,
     wait_for_nothing,
 };
+use bailiwick_testkit::{Output, TestEnv};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -210,5 +211,62 @@ fn the_same_job_id_may_be_in_use_in_two_homes_at_once() {
         for run in runs {
             drop(run.wait().exits(0));
         }
+    });
+}
+
+/// Runs the command below a shell that first does `before`.
+fn run_after(env: &TestEnv, before: &str, arguments: &[&str]) -> Output {
+    let line = format!("{before}; exec \"$0\" \"$@\"");
+    let program = env.program().to_str().expect("UTF-8").to_owned();
+    let words = ["-c", &line, &program].into_iter().chain(arguments.iter().copied());
+    env.host("sh", words)
+}
+
+#[test]
+fn a_caller_that_ignores_its_children_gets_the_outcome_all_the_same() {
+    each_user(|env| {
+        // Twice: the first call also probes the host.
+        for _ in 0..2 {
+            let arguments = ["exec", "--wall-clock-seconds", "20", "--", "true"];
+            drop(run_after(env, "trap '' CHLD", &arguments).exits(0));
+        }
+    });
+}
+
+#[test]
+fn limits_of_the_caller_that_are_below_ours_hold_for_the_job() {
+    each_user(|env| {
+        let limits = "ulimit -n 256; ulimit -l 32";
+        let output = run_after(env, limits, &["exec", "--", "sh", "-c", "ulimit -n; ulimit -l"]);
+        assert!(output.mentions("256") && output.mentions("32"), "{output}");
+        drop(output.exits(0));
+    });
+}
+
+#[test]
+fn a_damaged_outcome_reads_lost_and_stands_in_nobodys_way() {
+    each_user(|env| {
+        create(env, &[]);
+        drop(env.run(["run", "--job-id", "j", "ws", "sh", "-c", "echo hi"]).exits(0));
+        let outcome = env.home().join("jobs/j/outcome");
+        std::fs::write(&outcome, "{").expect("damaged");
+        env.give(&outcome);
+        for line in
+            [&["inspect", "ws"][..], &["logs", "j"], &["run", "ws", "true"], &["destroy", "ws"]]
+        {
+            drop(env.run(line).exits(0));
+        }
+    });
+}
+
+#[test]
+fn a_device_is_never_replaced_by_an_export() {
+    each_user(|env| {
+        let fifo = env.work().join("fifo");
+        drop(env.host("mkfifo", [&fifo]).exits(0));
+        let target = format!("o={}", fifo.display());
+        let line = ["exec", "--declare", "o=x", "--export", &target, "--", "sh", "-c", "echo > o"];
+        let error = env.json(1, &line);
+        assert_eq!(error["reason"], "destination_is_special", "{error}");
     });
 }

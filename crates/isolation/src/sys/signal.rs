@@ -101,6 +101,15 @@ pub(crate) fn reset_dispositions() -> io::Result<()> {
     Ok(())
 }
 
+/// Undoes what a caller may have left to us: an ignored SIGCHLD, with which no end of a child is ever told, and SIGXFSZ, which
+/// would kill us where a write can fail instead.
+pub(crate) fn undo_inherited() {
+    for (signal, handler) in [(libc::SIGCHLD, libc::SIG_DFL), (libc::SIGXFSZ, libc::SIG_IGN)] {
+        // SAFETY: signal takes no pointer of ours, and neither action runs code of this process.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
+
 /// Makes the first SIGINT and the first SIGTERM call `handler`, which may do only what signal-safety(7) lists.
 ///
 /// A second signal of the same kind has its default action. A slow call that is interrupted reports EINTR.

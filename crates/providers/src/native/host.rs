@@ -13,7 +13,7 @@ use bailiwick_isolation::{spawn, wire};
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,8 +26,10 @@ pub(super) fn facts(home: &Home, options: &NativeOptions) -> Result<HostFacts, P
         return Ok(facts.clone());
     }
     let mut facts = probe(&options.supervisor, &key, options.seed)?;
-    if let Some(old) = cached.filter(|old| old.by_root && facts.by_root) {
-        (facts.outside_uid, facts.outside_gid) = (old.outside_uid, old.outside_gid);
+    let kept =
+        cached.map(|old| (old.outside_uid, old.outside_gid)).or_else(|| owner_of_disks(home));
+    if let Some(ids) = kept.filter(|_| facts.by_root) {
+        (facts.outside_uid, facts.outside_gid) = ids;
     }
     if options.without_cgroups {
         facts.cgroup = CgroupFacts::Absent;
@@ -35,6 +37,13 @@ pub(super) fn facts(home: &Home, options: &NativeOptions) -> Result<HostFacts, P
     write(&home.host_facts(), &facts)
         .map_err(trouble::on("write the host's facts to", &home.host_facts()))?;
     Ok(facts)
+}
+
+/// Returns whose the disks are, where there are any: a lost cache must not give the jobs another id.
+fn owner_of_disks(home: &Home) -> Option<(u32, u32)> {
+    let disks = fs::read_dir(home.path().join("disks")).ok()?.flatten();
+    let trees = disks.filter_map(|disk| fs::symlink_metadata(disk.path().join("tree")).ok());
+    trees.map(|tree| (tree.uid(), tree.gid())).find(|(uid, _)| *uid != 0)
 }
 
 /// Names what the facts hold for.

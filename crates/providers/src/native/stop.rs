@@ -13,13 +13,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 /// How often a waiting caller looks whether it was cancelled.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How long after the grace a supervisor may take to answer; one that was stopped never does.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Ends a job and waits for its outcome.
 pub(super) fn stop(
@@ -37,7 +40,12 @@ pub(super) fn stop(
         return Ok(StopReply::NotRunning);
     }
     let mut reader = FrameReader::default();
+    let deadline = cx.clock.monotonic().saturating_add(grace).saturating_add(ANSWERS_WITHIN);
     loop {
+        if cx.clock.monotonic() > deadline {
+            let silent = io::Error::from(io::ErrorKind::TimedOut);
+            return Err(trouble::on("get an answer from the supervisor in", &dir)(silent));
+        }
         if let Some(interrupted) = cx.interrupted() {
             return Err(interrupted.into());
         }
@@ -97,13 +105,26 @@ fn recorded(dir: &Path) -> Result<Option<Recovered>, ProviderError> {
     }))
 }
 
-/// Reads what a supervisor has left, if it has.
+/// The longest outcome: its texts are ours and bounded.
+const OUTCOME_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads what a supervisor has left, if it has. What is damaged, as after a power cut, or is no file, says nothing: the job
+/// then reads lost, and can be settled.
 pub(super) fn read_outcome(dir: &Path) -> io::Result<Option<OutcomeFile>> {
-    match fs::read(dir.join("outcome")) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    // Without blocking: nothing that was put there may hold a verb up.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match openat(CWD, dir.join("outcome"), flags, Mode::empty()) {
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => {
+            return Ok(None);
+        }
+        other => fs::File::from(other?),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
     }
+    let mut bytes = Vec::new();
+    file.take(OUTCOME_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes).ok())
 }
 
 /// Removes what a killed supervisor left of itself.
