@@ -270,3 +270,23 @@ fn a_device_is_never_replaced_by_an_export() {
         assert_eq!(error["reason"], "destination_is_special", "{error}");
     });
 }
+
+#[test]
+fn a_home_without_its_host_facts_still_runs_jobs_in_old_workspaces() {
+    each_user(|env| {
+        create(env, &[]);
+        drop(run_script(env, 0, "echo kept > f"));
+        std::fs::remove_file(env.home().join("host.json")).expect("removed");
+        let package = run_script(env, 0, "cat f; echo more >> f");
+        assert_eq!(fact(&package, "output/bytes"), 5, "{package}");
+    });
+}
+
+#[test]
+fn a_caller_that_may_write_no_file_gets_an_error_and_no_signal() {
+    each_user(|env| {
+        drop(env.run(["exec", "--", "true"]).exits(0));
+        let output = run_after(env, "ulimit -f 0", &["exec", "--", "true"]);
+        assert_eq!(output.code(), Some(2), "{output}");
+    });
+}

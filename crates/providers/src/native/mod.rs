@@ -226,6 +226,13 @@ impl Provider for Native {
         age: Duration,
         cx: &OpCx<'_>,
     ) -> Result<Vec<Orphan>, ProviderError> {
-        disks::remove_orphans(&self.home, is_known, age, cx)
+        let orphans = disks::remove_orphans(&self.home, is_known, age, cx)?;
+        for orphan in orphans.iter().filter(|orphan| orphan.removed) {
+            // Its supervisor may have been killed with groups that nobody else will ever look for.
+            if let Kept::Job(job) = &orphan.kept {
+                self.sweep(job, cx)?;
+            }
+        }
+        Ok(orphans)
     }
 }
