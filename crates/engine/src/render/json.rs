@@ -1,7 +1,7 @@
 //! The JSON form: one line, as Python's `json.dumps(…, ensure_ascii=False)` writes it.
 //!
 //! Characters that act on a terminal or end a line for some reader (C1, DEL, U+2028, bidi controls) are written as
-//! `\uXXXX`: the same text for a parser, and harmless for anything else. It knows nothing of the bound.
+//! `\u` and four hex digits: the same text for a parser, and harmless for anything else. It knows nothing of the bound.
 use super::Sections;
 use super::escape::{is_hidden, may_hide};
 use bailiwick_contract::package::{
