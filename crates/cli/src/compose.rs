@@ -24,6 +24,7 @@ pub(crate) fn provider(
     let home = settings.home()?;
     match name {
         ProviderName::Native => native(&home),
+        ProviderName::Fake => Err(Failure::environment("no_fake", "no fake yet", "none")),
     }
 }
 

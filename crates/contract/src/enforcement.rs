@@ -61,6 +61,8 @@ pub enum Mechanism {
     SupervisorCapture,
     /// One lock a job in flight, held by its supervisor.
     SlotLock,
+    /// A script says what a job does, so that there is nothing to hold.
+    Scripted,
 }
 
 impl Mechanism {
@@ -79,6 +81,7 @@ impl Mechanism {
             Self::SupervisorTimer => "supervisor-timer",
             Self::SupervisorCapture => "supervisor-capture",
             Self::SlotLock => "slot-lock",
+            Self::Scripted => "scripted",
         }
     }
 }

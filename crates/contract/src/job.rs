@@ -5,6 +5,7 @@
 use crate::bytes::{ByteString, Secret};
 use crate::enforcement::EffectivePolicy;
 use crate::id::JobId;
+use crate::input::WsPath;
 use crate::policy::Limit;
 use crate::time::Timestamp;
 use alloc::string::String;
@@ -21,8 +22,24 @@ pub struct JobSpec {
     pub argv: Vec<ByteString>,
     /// The forwarded variables; they are put over the provider's own environment.
     pub env: Vec<EnvVar>,
-    /// The policy of its workspace.
+    /// The policy of its workspace; a job's own limits may be narrower.
     pub policy: EffectivePolicy,
+    /// The directory that it starts in; none means the workspace's root.
+    pub cwd: Option<WsPath>,
+    /// What it reads from standard input.
+    pub stdin: Stdin,
+}
+
+/// What a job reads from standard input. The bytes are copied to it; it is never given the descriptor itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Stdin {
+    /// Nothing: the end of file at once.
+    #[default]
+    Empty,
+    /// A host file, which the caller opens.
+    File(ByteString),
+    /// The caller's own standard input, to its end.
+    Caller,
 }
 
 /// A forwarded variable.
@@ -234,6 +251,83 @@ impl Encoding {
     }
 }
 
+/// A declared assertion: a shell command that has to succeed in the workspace once the job has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckDeclaration {
+    /// Its name, taken once in a job.
+    pub name: String,
+    /// What `sh -c` runs.
+    pub command: ByteString,
+}
+
+/// A declared measurement: a file in which the job leaves one number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasureDeclaration {
+    /// Its name, taken once in a job.
+    pub name: String,
+    /// The file.
+    pub path: WsPath,
+}
+
+/// How a job was asked to run, beside its command; all of it is on record, since it holds no value of a variable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct JobTerms {
+    /// `--cwd`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<WsPath>,
+    /// `--stdin`: the host path, or `-`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<ByteString>,
+    /// `--timeout`, in milliseconds; the workspace's wall clock where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// `--detach`: nobody waits for it.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub detached: bool,
+    /// `--check`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckDeclaration>,
+    /// `--measure`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measures: Vec<MeasureDeclaration>,
+    /// The job that this one checks, and under which name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_of: Option<(JobId, String)>,
+}
+
+impl JobTerms {
+    /// Returns whether nothing was asked for but the command.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What came of a declared assertion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CheckResult {
+    /// Its name.
+    pub name: String,
+    /// Whether it held.
+    pub passed: bool,
+    /// The job that ran it; none where it was not run.
+    pub job: Option<String>,
+    /// Its exit status; none where it was stopped, or not run.
+    pub exit_status: Option<i32>,
+}
+
+/// What came of a declared measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Measurement {
+    /// Its name.
+    pub name: String,
+    /// The number as the job wrote it; none where the file holds no finite number.
+    pub value: Option<String>,
+}
+
 /// A limit that a job ran into without being killed for it, or that was watched to the end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -269,6 +363,12 @@ pub struct JobOutcome {
     pub output: OutputFacts,
     /// Limits that it ran into.
     pub quota_events: Vec<QuotaEvent>,
+    /// What came of its checks, in the order of their declaration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResult>,
+    /// What came of its measurements, in the order of their declaration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measurements: Vec<Measurement>,
 }
 
 /// What was seen at a job's end; [`judge`] makes a status of it.

@@ -120,6 +120,12 @@ pub struct Evidence {
 pub enum EvidenceKind {
     /// Captured output.
     Excerpt,
+    /// A declared assertion, and whether it held.
+    Check,
+    /// A number that the job left.
+    Measurement,
+    /// Where something whole can be had, with its digest.
+    Reference,
 }
 
 impl EvidenceKind {
@@ -128,6 +134,9 @@ impl EvidenceKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Excerpt => "excerpt",
+            Self::Check => "check",
+            Self::Measurement => "measurement",
+            Self::Reference => "reference",
         }
     }
 }

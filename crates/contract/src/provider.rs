@@ -9,6 +9,7 @@ use crate::enforcement::{Capabilities, EffectivePolicy};
 use crate::id::{JobId, WorkspaceId};
 use crate::input::WsPath;
 use crate::job::{JobOutcome, JobSpec};
+use crate::time::Timestamp;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,15 +24,27 @@ use serde::{Deserialize, Serialize};
 pub enum ProviderName {
     /// Linux namespaces on this host.
     Native,
+    /// Workspaces whose jobs do what a script says; nothing is executed.
+    Fake,
 }
 
 impl ProviderName {
+    /// All of them; the first is the default.
+    pub const ALL: [Self; 2] = [Self::Native, Self::Fake];
+
     /// Returns the name that flags and packages use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
+            Self::Fake => "fake",
         }
+    }
+
+    /// Finds a back end by its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|provider| provider.name() == name)
     }
 }
 
@@ -125,7 +138,7 @@ pub trait Gate {
 }
 
 /// The kind of an entry that is written into a workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file with its permission bits and its modification time, in seconds since the epoch.
     File {
@@ -134,8 +147,65 @@ pub enum EntryKind {
         /// Seconds since the epoch.
         mtime: i64,
     },
+    /// A directory, also an empty one.
+    Directory,
+    /// A symbolic link; whoever announces it has seen to it that it stays inside what is written.
+    Link {
+        /// What it says, as readlink(2) gives it.
+        target: ByteString,
+    },
+}
+
+/// What lies at a path in a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Where.
+    pub path: WsPath,
+    /// What.
+    pub what: ListedKind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Modification time, in seconds since the epoch.
+    pub mtime: i64,
+}
+
+/// The kinds of entries that a job can leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListedKind {
+    /// A regular file of so many bytes.
+    File {
+        /// Its length.
+        size_bytes: u64,
+    },
     /// A directory.
     Directory,
+    /// A symbolic link, wherever it leads.
+    Link {
+        /// What it says.
+        target: ByteString,
+    },
+    /// A FIFO, a socket or a device: never read.
+    Special,
+}
+
+/// Which entries are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListSpec {
+    /// Below which directory; none means the workspace's root. A file is listed as itself.
+    pub below: Option<WsPath>,
+    /// Also what lies in the directories that are found.
+    pub recursive: bool,
+    /// At most this many.
+    pub limit: u64,
+}
+
+/// What was found, in the order of the paths' bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// The entries.
+    pub entries: Vec<Listed>,
+    /// Whether there are more than the limit allowed.
+    pub more: bool,
 }
 
 /// Bytes that are read from a workspace; the provider pushes them, the caller keeps what it wants.
@@ -167,6 +237,13 @@ pub trait EntrySource {
 pub enum OutputPart {
     /// All that was kept.
     Kept,
+    /// Produced bytes `start..end`, as far as they were kept.
+    Range {
+        /// The first byte.
+        start: u64,
+        /// The byte after the last one.
+        end: u64,
+    },
     /// At most this many bytes from the start and from the end of what was kept.
     HeadTail {
         /// Bytes from the start.
@@ -185,6 +262,57 @@ pub struct OutputBytes {
     pub omitted: u64,
     /// From the end; empty where `head` reaches the end.
     pub tail: ByteString,
+}
+
+/// Which of a job's two streams is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Streams {
+    /// Both, in order of arrival.
+    #[default]
+    Both,
+    /// Standard output; where a flood of switches was not recorded, what cannot be told apart belongs to it.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How far the output of a job was followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Followed {
+    /// The produced byte that comes next.
+    pub next: u64,
+    /// How many bytes were skipped because they are not kept any more.
+    pub omitted: u64,
+    /// Whether the job has ended and nothing comes after `next`.
+    pub ended: bool,
+}
+
+/// Captured output that a provider keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptOutput {
+    /// Whose.
+    pub job: JobId,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+}
+
+/// What a job is run with, beside what it is.
+pub struct Ports<'a> {
+    /// The slot that it runs in; shared with whatever outlives the caller.
+    pub hold: &'a dyn Hold,
+    /// Opened once it is prepared and before anything of it runs.
+    pub gate: &'a mut dyn Gate,
+    /// Is given output while the job runs, in order of arrival and on a best-effort basis: a sink that is too slow misses
+    /// what the budget dropped. An error of it ends the giving, never the job.
+    pub live: Option<&'a mut dyn ByteSink>,
+}
+
+impl core::fmt::Debug for Ports<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ports").field("hold", &self.hold).finish_non_exhaustive()
+    }
 }
 
 /// A hold on one of a workspace's job slots, or on all of them, until it is dropped.
@@ -250,18 +378,36 @@ pub trait Provider: Send + Sync {
     /// Says that a job will follow soon, so that whatever takes time may begin; nothing is left of it if none does.
     fn expect_job(&self) {}
 
-    /// Runs a job to its end; `hold` is shared with whatever outlives the caller.
+    /// Says what a job of such a workspace would be started with, one step a line; makes nothing.
     ///
     /// # Errors
-    /// Nothing of the job ran; what was prepared for it is gone. Once `gate` was opened, trouble is an outcome.
+    /// As [`Provider::create`].
+    fn plan(&self, spec: &WorkspaceSpec, cx: &OpCx<'_>) -> Result<Vec<String>, ProviderError>;
+
+    /// Runs a job to its end; the hold is shared with whatever outlives the caller.
+    ///
+    /// # Errors
+    /// Nothing of the job ran; what was prepared for it is gone. Once the gate was opened, trouble is an outcome.
     fn run(
         &self,
         id: &WorkspaceId,
         job: &JobSpec,
-        hold: &dyn Hold,
-        gate: &mut dyn Gate,
+        ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError>;
+
+    /// Lets a job go and returns; it runs on without its caller, under the same limits. [`Provider::recover`] says later
+    /// what came of it. Nobody is given its output live.
+    ///
+    /// # Errors
+    /// Nothing of the job ran; what was prepared for it is gone.
+    fn launch(
+        &self,
+        id: &WorkspaceId,
+        job: &JobSpec,
+        ports: Ports<'_>,
+        cx: &OpCx<'_>,
+    ) -> Result<(), ProviderError>;
 
     /// Says that the outcome of a job is on record, so that what only proves it may go.
     fn settled(&self, _job: &JobId, _outcome: &JobOutcome) {}
@@ -295,16 +441,52 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<OutputBytes, ProviderError>;
 
-    /// Streams all captured output that was kept.
+    /// Streams all captured output that was kept, of both streams or of one.
     ///
     /// # Errors
     /// `sink` got a prefix of it.
     fn stream_output(
         &self,
         job: &JobId,
+        streams: Streams,
         sink: &mut dyn ByteSink,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
+
+    /// Gives what was produced from byte `from` on, as far as it is there by now; never waits.
+    ///
+    /// # Errors
+    /// `sink` got a prefix of it.
+    fn follow_output(
+        &self,
+        job: &JobId,
+        from: u64,
+        sink: &mut dyn ByteSink,
+        cx: &OpCx<'_>,
+    ) -> Result<Followed, ProviderError>;
+
+    /// Lists the jobs whose output is kept. It costs as much as there are jobs.
+    ///
+    /// # Errors
+    /// The output is as it was.
+    fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError>;
+
+    /// Removes what is kept of a job that has ended; nothing happens to one that is in flight, or is gone already.
+    ///
+    /// # Errors
+    /// Some of it may be left; removing again goes on.
+    fn discard_output(&self, job: &JobId, cx: &OpCx<'_>) -> Result<(), ProviderError>;
+
+    /// Lists what lies in a workspace; never follows a link.
+    ///
+    /// # Errors
+    /// The workspace is as it was.
+    fn list(
+        &self,
+        id: &WorkspaceId,
+        spec: &ListSpec,
+        cx: &OpCx<'_>,
+    ) -> Result<Listing, ProviderError>;
 
     /// Reads one regular file; never follows a link out, and never a link at the end.
     ///
@@ -318,7 +500,8 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
 
-    /// Writes a batch of entries: all of them, or none.
+    /// Writes a batch of entries: all of them, or none. Everything is copied aside first; then the gate is opened, when
+    /// every source has been read to its end; then the batch is moved into place.
     ///
     /// # Errors
     /// The workspace is as it was.
@@ -327,6 +510,7 @@ pub trait Provider: Send + Sync {
         id: &WorkspaceId,
         entries: &mut dyn Iterator<Item = Box<dyn EntrySource>>,
         overwrite: bool,
+        gate: &mut dyn Gate,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
 

@@ -5,11 +5,12 @@
 use crate::bytes::ByteString;
 use crate::enforcement::EffectivePolicy;
 use crate::id::{IntentId, JobId, WorkspaceId};
-use crate::job::JobOutcome;
+use crate::job::{JobOutcome, JobTerms};
 use crate::journal::{IntentDetail, IntentKind};
 use crate::provider::ProviderName;
 use crate::state::WorkspaceState;
 use crate::time::Timestamp;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,33 @@ pub struct WorkspaceRecord {
     pub created_at: Timestamp,
     /// When its state last changed.
     pub updated_at: Timestamp,
+    /// What its owner says about it.
+    #[serde(default)]
+    pub about: About,
+}
+
+/// What the owner of a workspace says about it; nothing here changes what a job may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct About {
+    /// `--purpose`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+    /// `--owner`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// `--parent`: the task that it belongs to, in the owner's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// `--label`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// `--ttl`: when it expires; never where it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// `--retain`: `prune` leaves its record and its output alone.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub retain: bool,
 }
 
 /// A job, in flight or over.
@@ -48,6 +76,9 @@ pub struct JobRecord {
     pub env_names: Vec<String>,
     /// The files that variables were read from.
     pub env_files: Vec<ByteString>,
+    /// How it was asked to run.
+    #[serde(default, skip_serializing_if = "JobTerms::is_plain")]
+    pub terms: JobTerms,
     /// When its intent was made durable.
     pub started_at: Timestamp,
     /// What came of it; none while it is in flight.

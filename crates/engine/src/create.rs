@@ -14,7 +14,7 @@ use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::provider::WorkspaceSpec;
-use bailiwick_contract::record::WorkspaceRecord;
+use bailiwick_contract::record::{About, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 
 impl Engine<'_> {
@@ -73,6 +73,7 @@ impl Engine<'_> {
             policy,
             created_at: now,
             updated_at: now,
+            about: About::default(),
         })
     }
 

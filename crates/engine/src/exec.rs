@@ -21,7 +21,7 @@ use bailiwick_contract::id::IntentId;
 use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::{JobOutcome, JobStatus};
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
-use bailiwick_contract::provider::{Gate, Hold, Slots};
+use bailiwick_contract::provider::{Gate, Hold, Ports, Slots};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 use core::error::Error;
@@ -168,7 +168,8 @@ impl Engine<'_> {
         }
         let spec = spec_of(&record, &course.flight.job, &course.given.job);
         let mut gate = ExecGate { engine: self, course };
-        let outcome = self.provider.run(&record.id, &spec, hold, &mut gate, &self.cx());
+        let ports = Ports { hold, gate: &mut gate, live: None };
+        let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
         outcome.map_err(|error| self.provider_failure(error))
     }
 

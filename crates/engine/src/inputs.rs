@@ -233,7 +233,7 @@ impl Planned {
         while reading.next(&mut buffer, &self.source)? > 0 {
             check_cancelled(cancel)?;
         }
-        self.kind = reading.kind;
+        self.kind = reading.kind.clone();
         (self.size_bytes, self.digest) = (reading.size_bytes, Some(reading.digest()));
         Ok(())
     }
@@ -290,7 +290,7 @@ impl EntrySource for Source {
     }
 
     fn kind(&self) -> EntryKind {
-        self.entry.kind
+        self.entry.kind.clone()
     }
 
     fn pull(&mut self, buffer: &mut [u8]) -> Result<usize, Box<dyn Error + Send + Sync>> {

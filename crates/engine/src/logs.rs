@@ -8,7 +8,7 @@ use crate::requests::Notice;
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::{JobId, WorkspaceId};
-use bailiwick_contract::provider::{ByteSink, OutputPart};
+use bailiwick_contract::provider::{ByteSink, OutputPart, Streams};
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -117,7 +117,8 @@ impl Engine<'_> {
         notes.iter().for_each(|note| notice(note));
         jobs.iter().try_for_each(|job| {
             let mut sink = Counting { sink: &mut *sink, bytes: 0 };
-            let streamed = self.provider.stream_output(&job.id, &mut sink, &self.cx());
+            let streamed =
+                self.provider.stream_output(&job.id, Streams::Both, &mut sink, &self.cx());
             streamed.map_err(|error| self.provider_failure(error))?;
             missing(job, sink.bytes).iter().for_each(|line| notice(line));
             Ok(())

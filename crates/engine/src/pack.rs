@@ -111,6 +111,7 @@ fn warning(record: &WorkspaceRecord, limit: Limit) -> String {
         Mechanism::WatchStatfs => "watched by statfs, jobs stopped over it",
         Mechanism::WatchMemory => "watched by sampling, jobs stopped over it",
         Mechanism::CpuAffinity => "held to whole cores by affinity, the fraction is not held",
+        Mechanism::Scripted => "nothing is executed, a script says what a job does",
         Mechanism::NetNamespace
         | Mechanism::MountNamespace
         | Mechanism::CgroupV1

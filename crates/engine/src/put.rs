@@ -14,9 +14,10 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::{EntrySource, ProviderError};
+use bailiwick_contract::provider::{EntrySource, Gate, ProviderError};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
+use core::error::Error;
 use std::os::unix::ffi::OsStrExt as _;
 
 impl Engine<'_> {
@@ -130,9 +131,23 @@ impl Engine<'_> {
     ) -> Result<(), Failure> {
         let mut sources = plan.sources();
         let sources: &mut dyn Iterator<Item = Box<dyn EntrySource>> = &mut sources;
-        let written =
-            self.provider.write(&record.id, sources, overwrite, &self.cx_within(plan.bytes()));
+        let written = self.provider.write(
+            &record.id,
+            sources,
+            overwrite,
+            &mut OpenGate,
+            &self.cx_within(plan.bytes()),
+        );
         written.map_err(|error| self.provider_failure(error))
+    }
+}
+
+/// The gate of a batch whose intent is durable already.
+struct OpenGate;
+
+impl Gate for OpenGate {
+    fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::job::{JobOutcome, JobStatus, OutputFacts, Reason, Usage};
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
-use bailiwick_contract::provider::{ByteSink, Hold, ProviderError, Recovered, Slots};
+use bailiwick_contract::provider::{ByteSink, Hold, ProviderError, Recovered, Slots, Streams};
 use bailiwick_contract::record::{OpenIntent, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::StoreError;
@@ -216,13 +216,15 @@ impl Engine<'_> {
             usage: Usage::default(),
             output: self.output_left(job),
             quota_events: Vec::new(),
+            checks: Vec::new(),
+            measurements: Vec::new(),
         }
     }
 
     /// Returns what is there of the output of a job whose supervisor was lost; which stream it came from is not known.
     fn output_left(&self, job: &JobId) -> OutputFacts {
         let mut left = Hashing::default();
-        if self.provider.stream_output(job, &mut left, &self.settling()).is_err() {
+        if self.provider.stream_output(job, Streams::Both, &mut left, &self.settling()).is_err() {
             return OutputFacts::default();
         }
         OutputFacts {

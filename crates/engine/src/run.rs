@@ -15,10 +15,10 @@ use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::{IntentId, JobId};
 use bailiwick_contract::input::{InputRecord, WsPath};
-use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus};
+use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, JobTerms, Stdin};
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::{ByteSink, Gate, ProviderError};
+use bailiwick_contract::provider::{ByteSink, Gate, Ports, ProviderError};
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::StoreError;
@@ -60,7 +60,8 @@ impl Engine<'_> {
         flight.inputs = self.bring_inputs(&record, &request.job, &flight.job.id)?;
         let spec = spec_of(&record, &flight.job, &request.job);
         let mut gate = RunGate { engine: self, record: &record, flight: &mut flight };
-        let outcome = self.provider.run(&record.id, &spec, &*hold, &mut gate, &self.cx());
+        let ports = Ports { hold: &*hold, gate: &mut gate, live: None };
+        let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
         let outcome = outcome.map_err(|error| self.provider_failure(error))?;
         let (outcome, absent) = self.checked(&record, flight.declares, outcome);
         let (names, lines): (Vec<ByteString>, Vec<String>) = absent.into_iter().unzip();
@@ -137,6 +138,7 @@ impl Engine<'_> {
             argv: request.argv.clone(),
             env_names: request.environment.vars.iter().map(|var| var.name.clone()).collect(),
             env_files: request.environment.files.clone(),
+            terms: JobTerms::default(),
             started_at: self.now(),
             outcome: None,
             package: None,
@@ -361,6 +363,8 @@ pub(crate) fn spec_of(record: &WorkspaceRecord, job: &JobRecord, request: &JobRe
         argv: job.argv.clone(),
         env: request.environment.vars.clone(),
         policy: record.policy.clone(),
+        cwd: job.terms.cwd.clone(),
+        stdin: Stdin::Empty,
     }
 }
 

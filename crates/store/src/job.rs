@@ -19,7 +19,7 @@ pub(crate) fn add(connection: &Connection, record: &JobRecord) -> Result<(), Fau
     connection
         .prepare_cached(
             "INSERT INTO job (id, workspace, status, argv, env_names, env_files, started_at, \
-             outcome, package) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             outcome, package, terms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             record.id.as_str(),
@@ -31,6 +31,7 @@ pub(crate) fn add(connection: &Connection, record: &JobRecord) -> Result<(), Fau
             micros(record.started_at),
             record.outcome.as_ref().map(Json),
             record.package,
+            (!record.terms.is_plain()).then_some(Json(&record.terms)),
         ])?;
     Ok(())
 }
@@ -70,7 +71,7 @@ fn place(connection: &Connection, id: &JobId) -> Result<Option<(String, Option<S
 pub(crate) fn find(connection: &Connection, id: &JobId) -> Result<Option<JobRecord>, Fault> {
     Ok(connection
         .prepare_cached(
-            "SELECT id, workspace, argv, env_names, env_files, started_at, outcome, package \
+            "SELECT id, workspace, argv, env_names, env_files, started_at, outcome, package, terms \
              FROM job WHERE id = ?",
         )?
         .query_row([id.as_str()], read)
@@ -83,7 +84,7 @@ pub(crate) fn list(
     workspace: &WorkspaceId,
 ) -> Result<Vec<JobRecord>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, workspace, argv, env_names, env_files, started_at, outcome, package \
+        "SELECT id, workspace, argv, env_names, env_files, started_at, outcome, package, terms \
          FROM job WHERE workspace = ? ORDER BY ordinal",
     )?;
     let rows = statement.query_map([workspace.as_str()], read)?;
@@ -100,5 +101,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         started_at: instant(row, 5)?,
         outcome: json_or_none(row, 6)?,
         package: row.get(7)?,
+        terms: json_or_none(row, 8)?.unwrap_or_default(),
     })
 }

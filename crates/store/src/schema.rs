@@ -29,10 +29,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { to: 1_000, sql: include_str!("../migrations/0004_artifact.sql") },
     Migration { to: 1_000, sql: include_str!("../migrations/0005_input.sql") },
     Migration { to: 1_000, sql: include_str!("../migrations/0006_intent.sql") },
+    Migration { to: 1_001, sql: include_str!("../migrations/0007_about.sql") },
 ];
 
 /// The version of the schema that this program writes.
-pub const SCHEMA: &str = "1.0";
+pub const SCHEMA: &str = "1.1";
 
 /// Minor versions of a major one.
 const MINORS: u32 = 1_000;

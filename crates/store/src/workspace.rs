@@ -2,10 +2,10 @@
 //!
 //! A move happens from the state that the caller saw or not at all; which moves there are is the contract's to say.
 //! Rows stay for good, since an id is never used again.
-use crate::column::{Json, instant, json, micros, name};
+use crate::column::{Json, instant, json, json_or_none, micros, name};
 use crate::fault::Fault;
 use bailiwick_contract::id::WorkspaceId;
-use bailiwick_contract::record::WorkspaceRecord;
+use bailiwick_contract::record::{About, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::WorkspaceFilter;
 use bailiwick_contract::time::Timestamp;
@@ -22,8 +22,8 @@ pub(crate) fn add(connection: &Connection, record: &WorkspaceRecord) -> Result<(
     connection
         .prepare_cached(
             "INSERT INTO workspace \
-             (id, state, provider, profile, image_digest, policy, created_at, updated_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+             (id, state, provider, profile, image_digest, policy, created_at, updated_at, about) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             record.id.as_str(),
@@ -34,6 +34,7 @@ pub(crate) fn add(connection: &Connection, record: &WorkspaceRecord) -> Result<(
             Json(&record.policy),
             micros(record.created_at),
             micros(record.updated_at),
+            (record.about != About::default()).then_some(Json(&record.about)),
         ])?;
     Ok(())
 }
@@ -78,7 +79,7 @@ pub(crate) fn find(
 ) -> Result<Option<WorkspaceRecord>, Fault> {
     Ok(connection
         .prepare_cached(
-            "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at \
+            "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at, about \
              FROM workspace WHERE id = ?",
         )?
         .query_row([id.as_str()], read)
@@ -93,7 +94,7 @@ pub(crate) fn list(
     let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(
-        "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at \
+        "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at, about \
          FROM workspace WHERE ?1 = '[]' OR state IN (SELECT value FROM json_each(?1)) \
          ORDER BY ordinal DESC LIMIT ?2",
     )?;
@@ -121,5 +122,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<WorkspaceRecord> {
         policy: json(row, 5)?,
         created_at: instant(row, 6)?,
         updated_at: instant(row, 7)?,
+        about: json_or_none(row, 8)?.unwrap_or_default(),
     })
 }

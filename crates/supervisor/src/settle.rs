@@ -84,6 +84,8 @@ impl Job<'_> {
             usage,
             output,
             quota_events,
+            checks: Vec::new(),
+            measurements: Vec::new(),
         };
         outcome.quota_events.extend(trouble.map(|detail| QuotaEvent {
             limit: Limit::OutputBytes,

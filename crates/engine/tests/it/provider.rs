@@ -11,9 +11,9 @@ use bailiwick_contract::job::{
     Basis, JobOutcome, JobSpec, JobStatus, Observed, OutputFacts, Usage, judge,
 };
 use bailiwick_contract::provider::{
-    ByteSink, EntryKind, EntrySource, Gate, Hold, Inspection, Kept, Orphan, OutputBytes,
-    OutputPart, Profile, Provider, ProviderError, ProviderName, Recovered, Removed, Slots,
-    StopReply, WorkspaceSpec,
+    ByteSink, EntryKind, EntrySource, Followed, Gate, Hold, Inspection, Kept, KeptOutput, ListSpec,
+    Listed, ListedKind, Listing, Orphan, OutputBytes, OutputPart, Ports, Profile, Provider,
+    ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, Streams, WorkspaceSpec,
 };
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -130,6 +130,8 @@ pub(crate) fn outcome_of(seen: &Observed, output: &[u8], cx: &OpCx<'_>) -> JobOu
         },
         output: OutputFacts { bytes, kept: bytes, stdout_bytes: bytes, ..OutputFacts::default() },
         quota_events: Vec::new(),
+        checks: Vec::new(),
+        measurements: Vec::new(),
     }
 }
 
@@ -208,10 +210,10 @@ impl Provider for FakeProvider {
         &self,
         id: &WorkspaceId,
         job: &JobSpec,
-        hold: &dyn Hold,
-        gate: &mut dyn Gate,
+        ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError> {
+        let Ports { hold, gate, .. } = ports;
         assert!(hold.as_any().downcast_ref::<FakeHold>().is_some_and(|held| held.id == *id));
         drop(self.called("run"));
         gate.open().map_err(ProviderError::Gate)?;
@@ -241,6 +243,20 @@ impl Provider for FakeProvider {
         inner.running.retain(|running| *running != job.id);
         self.0.1.notify_all();
         Ok(outcome)
+    }
+
+    fn plan(&self, _: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
+        Ok(vec!["a plan".into()])
+    }
+
+    fn launch(
+        &self,
+        id: &WorkspaceId,
+        job: &JobSpec,
+        ports: Ports<'_>,
+        cx: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        self.run(id, job, ports, cx).map(drop)
     }
 
     fn recover(
@@ -277,6 +293,15 @@ impl Provider for FakeProvider {
     ) -> Result<OutputBytes, ProviderError> {
         let bytes = self.inner().outputs.get(job).cloned().unwrap_or_default();
         let (head, tail) = match part {
+            OutputPart::Range { start, end } => {
+                let part: Vec<u8> = bytes
+                    .into_iter()
+                    .enumerate()
+                    .filter(|(at, _)| (start..end).contains(&(*at as u64)))
+                    .map(|b| b.1)
+                    .collect();
+                return Ok(OutputBytes { head: part.into(), ..OutputBytes::default() });
+            }
             OutputPart::HeadTail { head, tail } if (head + tail) < bytes.len() as u64 => {
                 (usize::try_from(head).expect("small"), usize::try_from(tail).expect("small"))
             }
@@ -290,11 +315,53 @@ impl Provider for FakeProvider {
     fn stream_output(
         &self,
         job: &JobId,
+        _: Streams,
         sink: &mut dyn ByteSink,
         _: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
         let bytes = self.inner().outputs.get(job).cloned().unwrap_or_default();
         sink.push(&bytes).map_err(ProviderError::Peer)
+    }
+
+    fn follow_output(
+        &self,
+        job: &JobId,
+        from: u64,
+        sink: &mut dyn ByteSink,
+        _: &OpCx<'_>,
+    ) -> Result<Followed, ProviderError> {
+        let bytes = self.inner().outputs.get(job).cloned().unwrap_or_default();
+        let ended = !self.inner().running.contains(job);
+        let from = usize::try_from(from).expect("small").min(bytes.len());
+        sink.push(&bytes[from..]).map_err(ProviderError::Peer)?;
+        Ok(Followed { next: bytes.len() as u64, omitted: 0, ended })
+    }
+
+    fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        let kept = |(job, bytes): (&JobId, &Vec<u8>)| KeptOutput {
+            job: job.clone(),
+            bytes: bytes.len() as u64,
+            changed_at: cx.clock.now(),
+        };
+        Ok(self.inner().outputs.iter().map(kept).collect())
+    }
+
+    fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        self.called("discard_output").outputs.remove(job);
+        Ok(())
+    }
+
+    fn list(&self, id: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
+        let inner = self.inner();
+        let disk = inner.disks.get(id);
+        let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
+        let listed = |(path, bytes): (&Vec<u8>, &Vec<u8>)| Listed {
+            path: WsPath::parse(path).expect("a path"),
+            what: ListedKind::File { size_bytes: bytes.len() as u64 },
+            mode: 0o644,
+            mtime: 0,
+        };
+        Ok(Listing { entries: disk.iter().map(listed).collect(), more: false })
     }
 
     fn read(
@@ -318,6 +385,7 @@ impl Provider for FakeProvider {
         id: &WorkspaceId,
         entries: &mut dyn Iterator<Item = Box<dyn EntrySource>>,
         overwrite: bool,
+        gate: &mut dyn Gate,
         _: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
         let mut landing = BTreeMap::new();
@@ -334,6 +402,7 @@ impl Provider for FakeProvider {
             }
             landing.insert(entry.destination().as_bytes().to_vec(), bytes);
         }
+        gate.open().map_err(ProviderError::Gate)?;
         let mut inner = self.called("write");
         if inner.write_fails {
             return Err(ProviderError::NoSpace { what: format!("the disk of {id}") });

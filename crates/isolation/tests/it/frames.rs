@@ -151,6 +151,8 @@ fn outcomes() -> impl Strategy<Value = JobOutcome> {
                 encoding: Encoding::Binary,
                 ..OutputFacts::default()
             },
+            checks: Vec::new(),
+            measurements: Vec::new(),
             quota_events: detail
                 .map(|detail| QuotaEvent { limit: Limit::Pids, count: numbers[0], detail })
                 .into_iter()

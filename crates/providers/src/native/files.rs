@@ -238,6 +238,7 @@ impl Batch<'_> {
         let is_dir = FileType::from_raw_mode(meta.st_mode) == FileType::Directory;
         match (kind, is_dir) {
             (EntryKind::Directory, true) => Ok(()),
+            (EntryKind::Link { .. }, _) => Err(self.in_the_way(path, "there")),
             (EntryKind::Directory, false) => Err(self.in_the_way(path, "no directory")),
             (EntryKind::File { .. }, true) => Err(self.in_the_way(path, "a directory")),
             (EntryKind::File { .. }, false) if self.overwrite => Ok(()),

@@ -20,8 +20,9 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::{JobOutcome, JobSpec};
 use bailiwick_contract::provider::{
-    ByteSink, EntrySource, Gate, Hold, Inspection, Kept, Orphan, OutputBytes, OutputPart, Profile,
-    Provider, ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, WorkspaceSpec,
+    ByteSink, EntrySource, Followed, Gate, Hold, Inspection, Kept, KeptOutput, ListSpec, Listing,
+    Orphan, OutputBytes, OutputPart, Ports, Profile, Provider, ProviderError, ProviderName,
+    Recovered, Removed, Slots, StopReply, Streams, WorkspaceSpec,
 };
 use bailiwick_isolation::facts::HostFacts;
 use bailiwick_isolation::remains;
@@ -141,11 +142,46 @@ impl Provider for Native {
         &self,
         id: &WorkspaceId,
         job: &JobSpec,
-        hold: &dyn Hold,
-        gate: &mut dyn Gate,
+        ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError> {
-        run::run(self, id, job, hold, gate, cx)
+        run::run(self, id, job, ports.hold, ports.gate, cx)
+    }
+
+    fn plan(&self, _: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
+        Err(trouble::named("plan".into(), std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn launch(
+        &self,
+        _: &WorkspaceId,
+        _: &JobSpec,
+        _: Ports<'_>,
+        _: &OpCx<'_>,
+    ) -> Result<(), ProviderError> {
+        Err(trouble::named("launch".into(), std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn follow_output(
+        &self,
+        _: &JobId,
+        _: u64,
+        _: &mut dyn ByteSink,
+        _: &OpCx<'_>,
+    ) -> Result<Followed, ProviderError> {
+        Err(trouble::named("follow".into(), std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn kept_outputs(&self, _: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        Err(trouble::named("list outputs".into(), std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn discard_output(&self, _: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        Err(trouble::named("discard".into(), std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn list(&self, _: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
+        Err(trouble::named("list".into(), std::io::ErrorKind::Unsupported.into()))
     }
 
     fn settled(&self, job: &JobId, outcome: &JobOutcome) {
@@ -182,6 +218,7 @@ impl Provider for Native {
     fn stream_output(
         &self,
         job: &JobId,
+        _: Streams,
         sink: &mut dyn ByteSink,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
@@ -203,8 +240,10 @@ impl Provider for Native {
         id: &WorkspaceId,
         entries: &mut dyn Iterator<Item = Box<dyn EntrySource>>,
         overwrite: bool,
+        gate: &mut dyn Gate,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
+        gate.open().map_err(ProviderError::Gate)?;
         let batch = files::Batch { home: &self.home, facts: self.facts()?, id, overwrite };
         batch.write(entries, cx)
     }

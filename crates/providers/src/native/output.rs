@@ -107,6 +107,7 @@ pub(super) fn read(
     let (head_max, tail_max) = match part {
         OutputPart::Kept => (u64::MAX, u64::MAX),
         OutputPart::HeadTail { head, tail } => (head, tail),
+        OutputPart::Range { start, end } => (end.saturating_sub(start), 0),
     };
     let whole = ranges.len() == 1 && first.1 - first.0 <= head_max.saturating_add(tail_max);
     let head_end = if whole { first.1 } else { first.1.min(first.0.saturating_add(head_max)) };

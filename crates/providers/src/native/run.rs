@@ -174,6 +174,8 @@ fn broken(
         usage: Usage { wall_time_us, ..Usage::default() },
         output: OutputFacts::default(),
         quota_events: Vec::new(),
+        checks: Vec::new(),
+        measurements: Vec::new(),
     }
 }
 

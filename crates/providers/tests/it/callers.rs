@@ -1,5 +1,5 @@
 //! Callers that are killed: what they held, what they ran, and what is known of it afterwards.
-use crate::world::{Open, SOON, World, myself, told};
+use crate::world::{Open, SOON, World, myself, ports, told};
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, Reason};
 use bailiwick_contract::provider::{Gate, Provider, Recovered, Slots, StopReply};
@@ -124,7 +124,7 @@ fn a_job_is_alive_from_before_its_gate_opens_until_its_caller_lets_go() {
         let job = world.script(script);
         let hold = world.hold(&world.id, Slots::One(1));
         let mut gate = Asks { world: &world, job: &job.id, known: None };
-        world.native.run(&world.id, &job, hold.as_ref(), &mut gate, &world.cx()).expect("it ran");
+        world.native.run(&world.id, &job, ports(&*hold, &mut gate), &world.cx()).expect("it ran");
         // Its supervisor has hardly begun: whoever takes it for lost would sweep what it is making.
         assert_eq!(gate.known, Some(Recovered::Alive));
         let recover = || world.native.recover(&world.id, &job.id, &world.cx()).expect("recovered");

@@ -1,5 +1,5 @@
 //! Reading files out of a workspace and writing batches into it, against whatever a job has planted.
-use crate::world::{World, is_root};
+use crate::world::{Open, World, is_root};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::WorkspaceId;
@@ -117,7 +117,7 @@ impl EntrySource for Entry {
     }
 
     fn kind(&self) -> EntryKind {
-        self.kind
+        self.kind.clone()
     }
 
     fn pull(&mut self, buffer: &mut [u8]) -> Result<usize, Box<dyn Error + Send + Sync>> {
@@ -150,7 +150,7 @@ fn write_within(
     cx: &OpCx<'_>,
 ) -> Result<(), ProviderError> {
     let mut entries = entries.into_iter().map(|entry| Box::new(entry) as Box<dyn EntrySource>);
-    world.native.write(&world.id, &mut entries, overwrite, cx)
+    world.native.write(&world.id, &mut entries, overwrite, &mut Open, cx)
 }
 
 fn write(world: &World, entries: Vec<Entry>, overwrite: bool) -> Result<(), ProviderError> {
@@ -229,6 +229,7 @@ fn one_bad_entry_among_fifty_leaves_nothing() {
                 Entry {
                     destination: entry.destination.clone(),
                     bytes: entry.bytes.clone(),
+                    kind: entry.kind.clone(),
                     ..entry
                 },
             );

@@ -1,5 +1,5 @@
 //! What no record knows: it is removed where nothing ever ran in it, and left where somebody may want it.
-use crate::world::{Open, World};
+use crate::world::{Open, World, ports};
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{Kept, Orphan, Provider, Recovered, Slots};
 use std::fs;
@@ -73,7 +73,7 @@ fn what_proves_an_outcome_stays_until_it_is_on_record() {
     let job = world.script("true");
     let hold = world.native.hold(&world.id, Slots::One(2)).expect("asked").expect("free");
     let outcome =
-        world.native.run(&world.id, &job, hold.as_ref(), &mut Open, &world.cx()).expect("it ran");
+        world.native.run(&world.id, &job, ports(&*hold, &mut Open), &world.cx()).expect("it ran");
     let recover = || world.native.recover(&world.id, &job.id, &world.cx()).expect("asked");
     assert_eq!(recover(), Recovered::Alive, "its caller is, and records it");
     drop(hold);

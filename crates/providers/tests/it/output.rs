@@ -2,7 +2,7 @@
 use crate::world::World;
 use bailiwick_contract::job::{Encoding, JobStatus, SHA256_OF_NOTHING};
 use bailiwick_contract::policy::{Budget, Policy};
-use bailiwick_contract::provider::{ByteSink, OutputBytes, OutputPart, Provider};
+use bailiwick_contract::provider::{ByteSink, OutputBytes, OutputPart, Provider, Streams};
 use std::error::Error;
 use std::fmt::Write;
 
@@ -48,7 +48,10 @@ fn output_beyond_the_budget_keeps_both_ends_exactly() {
         assert_eq!(output.tail.as_bytes(), &produced[produced.len() - tail..], "budget {budget}");
         assert_eq!(output.omitted, (produced.len() - budget) as u64);
         let mut streamed = Kept::default();
-        world.native.stream_output(&job.id, &mut streamed, &world.cx()).expect("streamed");
+        world
+            .native
+            .stream_output(&job.id, Streams::Both, &mut streamed, &world.cx())
+            .expect("streamed");
         assert_eq!(streamed.0, [output.head.into_bytes(), output.tail.into_bytes()].concat());
     }
 }
@@ -111,7 +114,10 @@ fn a_job_that_prints_nothing_has_no_output() {
     assert_eq!(read(OutputPart::Kept), OutputBytes::default());
     assert_eq!(read(OutputPart::HeadTail { head: 5, tail: 5 }), OutputBytes::default());
     let mut streamed = Kept::default();
-    world.native.stream_output(&job.id, &mut streamed, &world.cx()).expect("streamed");
+    world
+        .native
+        .stream_output(&job.id, Streams::Both, &mut streamed, &world.cx())
+        .expect("streamed");
     assert!(streamed.0.is_empty());
 }
 

@@ -3,10 +3,10 @@ use bailiwick_contract::bytes::{ByteString, Secret};
 use bailiwick_contract::context::{CancelToken, Clock, OpCx};
 use bailiwick_contract::enforcement::{EffectivePolicy, Strictness, resolve};
 use bailiwick_contract::id::{JobId, WorkspaceId};
-use bailiwick_contract::job::{EnvVar, JobOutcome, JobSpec};
+use bailiwick_contract::job::{EnvVar, JobOutcome, JobSpec, Stdin};
 use bailiwick_contract::policy::{Access, HostPath, Policy};
 use bailiwick_contract::provider::{
-    Gate, Hold, OutputPart, Provider, ProviderError, Slots, WorkspaceSpec,
+    Gate, Hold, OutputPart, Ports, Provider, ProviderError, Slots, WorkspaceSpec,
 };
 use bailiwick_contract::time::Timestamp;
 use bailiwick_providers::native::{Native, NativeOptions};
@@ -40,6 +40,11 @@ impl Clock for RealClock {
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
+
+/// Returns what a job is run with when nobody reads along.
+pub(crate) fn ports<'a>(hold: &'a dyn Hold, gate: &'a mut dyn Gate) -> Ports<'a> {
+    Ports { hold, gate, live: None }
 }
 
 /// A gate that opens.
@@ -191,6 +196,8 @@ impl World {
             argv: argv.iter().map(|arg| ByteString::from(*arg)).collect(),
             env: Vec::new(),
             policy: self.policy.clone(),
+            cwd: None,
+            stdin: Stdin::Empty,
         }
     }
 
@@ -211,7 +218,7 @@ impl World {
         gate: &mut dyn Gate,
     ) -> Result<JobOutcome, ProviderError> {
         let hold = self.hold(id, Slots::One(1));
-        let outcome = self.native.run(id, job, hold.as_ref(), gate, &self.cx())?;
+        let outcome = self.native.run(id, job, ports(&*hold, gate), &self.cx())?;
         self.native.settled(&job.id, &outcome);
         Ok(outcome)
     }

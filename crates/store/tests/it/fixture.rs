@@ -4,11 +4,13 @@ use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::enforcement::{EffectivePolicy, Enforcement, Mechanism};
 use bailiwick_contract::id::{IntentId, JobId, WorkspaceId};
 use bailiwick_contract::input::{InputRecord, WsPath};
-use bailiwick_contract::job::{JobOutcome, JobStatus, OutputFacts, QuotaEvent, Reason, Usage};
+use bailiwick_contract::job::{
+    JobOutcome, JobStatus, JobTerms, OutputFacts, QuotaEvent, Reason, Usage,
+};
 use bailiwick_contract::journal::{Change, Entry, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::policy::{Access, Budget, HostPath, Limit, Network, Policy};
 use bailiwick_contract::provider::ProviderName;
-use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
+use bailiwick_contract::record::{About, JobRecord, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::time::Timestamp;
 use bailiwick_store::{OpenOptions, SqliteStore};
@@ -62,6 +64,12 @@ pub(crate) fn workspace(id: &WorkspaceId, state: WorkspaceState, micros: u64) ->
         },
         created_at: at(micros),
         updated_at: at(micros),
+        about: About {
+            purpose: Some(ODD_TEXT.into()),
+            labels: [("tier".into(), ODD_TEXT.into())].into(),
+            expires_at: Some(at(micros + 1)),
+            ..About::default()
+        },
     }
 }
 
@@ -72,6 +80,7 @@ pub(crate) fn job(id: &JobId, workspace: &WorkspaceId, micros: u64) -> JobRecord
         argv: vec!["sh".into(), ODD_BYTES.into(), ODD_TEXT.into(), "".into()],
         env_names: vec!["TOKEN".into()],
         env_files: vec![ODD_BYTES.into()],
+        terms: JobTerms { timeout_ms: Some(micros), detached: true, ..JobTerms::default() },
         started_at: at(micros),
         outcome: None,
         package: None,
@@ -91,6 +100,8 @@ pub(crate) fn outcome(status: JobStatus) -> JobOutcome {
         usage: Usage { cpu_us: u64::MAX, ..Usage::default() },
         output: OutputFacts::default(),
         quota_events: vec![QuotaEvent { limit, count, detail: ODD_TEXT.into() }],
+        checks: Vec::new(),
+        measurements: Vec::new(),
     }
 }
 
