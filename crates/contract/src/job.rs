@@ -363,11 +363,12 @@ pub struct JobOutcome {
     pub output: OutputFacts,
     /// Limits that it ran into.
     pub quota_events: Vec<QuotaEvent>,
-    /// What came of its checks, in the order of their declaration.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What came of its checks, in the order of their declaration. Written also when empty: the supervisor's frames are
+    /// read by position.
+    #[serde(default)]
     pub checks: Vec<CheckResult>,
     /// What came of its measurements, in the order of their declaration.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub measurements: Vec<Measurement>,
 }
 
