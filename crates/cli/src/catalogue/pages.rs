@@ -51,7 +51,7 @@ const BOUND: &[ExitCode] =
     &[Success, UserError, EnvironmentError, PolicyDenied, InfrastructureFailure];
 /// Those of a verb that reaches into a workspace.
 const REACHING: &[ExitCode] = &[Success, UserError, EnvironmentError, InfrastructureFailure];
-/// Those of a verb that reads the records.
+/// Those of a verb that reads the records, or writes files of its own.
 const READING: &[ExitCode] = &[Success, UserError, EnvironmentError];
 /// Those of a verb that opens nothing.
 const TELLING: &[ExitCode] = &[Success, UserError];
@@ -260,6 +260,6 @@ pub(super) const ALL: &[About] = &[
         does: "Prints a manual page in roff, of this program or of one verb; with --all it writes every page to a \
                directory that is there already. A page that is there is replaced, and nothing else is touched.",
         leaves: "Nothing; with --all, the files that the answer names.",
-        exits: TELLING,
+        exits: READING,
     },
 ];

@@ -12,7 +12,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -166,9 +166,15 @@ fn write(folder: &Path, page: &Page) -> io::Result<()> {
     written
 }
 
+/// A wrong directory is the caller's to mend, a full disk the machine's owner's.
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let path = crate::identity::shown(path);
     let message = format!("the page `{path}` cannot be written: {error}");
-    let advice = "name a directory that is there and that you may write to; `mkdir -p` makes one";
-    Failure::user("unwritable", message, advice)
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
+            let advice = "name a directory that is there and that you may write to";
+            Failure::user("unwritable", message, advice)
+        }
+        _ => Failure::environment("unwritable", message, "mend what the message says, and repeat"),
+    }
 }

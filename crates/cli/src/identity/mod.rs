@@ -242,17 +242,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_elses_counts_only_in_a_folder_of_theirs() {
-        let (folder, owner) = folder();
-        write(&folder.path().join(FILE), "theirs");
-        let stranger = owner + 1;
-        // The folder is theirs too: whoever works there has gone there.
-        assert!(find(folder.path(), None, stranger).is_some());
-        // `/proc` belongs to root, and so would a file there; another file system ends the search.
-        assert_eq!(find(Path::new("/proc/self/fdinfo"), None, stranger), None);
-    }
-
-    #[test]
     fn what_is_not_a_small_regular_text_file_is_refused_and_not_waited_for() {
         let (folder, user) = folder();
         let path = folder.path().join(FILE);

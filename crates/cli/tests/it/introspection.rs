@@ -1,10 +1,12 @@
 //! The verbs that describe: what they say, where they take it from, and that they leave nothing behind.
-use crate::support::{keys_in_order, plain};
+use crate::support::{each_user, keys_in_order, plain};
 use bailiwick_testkit::TestEnv;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::geteuid;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 
 /// Writes a `culture.yaml` into the working folder.
 fn culture(env: &TestEnv, text: &str) {
@@ -40,13 +42,50 @@ fn whoami_tells_the_identity_of_the_nearest_file_above() {
     );
     let folder = env.work().join("a");
     env.make_folder(&folder, 0o755);
-    let program = env.program().display().to_string();
-    let line = ["-c", "cd a && exec \"$0\" whoami --json", &program];
-    let who = env.host("sh", line).exits(0).json();
+    let who = whoami_in(&env, "cd a");
     assert_eq!(who["nick"], "scout");
     assert_eq!(who["backend"], "claude");
     assert_eq!(who["model"], "some/model-1");
     assert!(who["source"].as_str().expect("a path").ends_with("/work/culture.yaml"), "{who}");
+}
+
+/// Returns who answers after a line of shell that goes somewhere.
+fn whoami_in(env: &TestEnv, go: &str) -> Value {
+    let program = env.program().display().to_string();
+    let line = format!("{go} && exec \"$0\" whoami --json");
+    env.host("sh", ["-c", &line, &program]).exits(0).json()
+}
+
+#[test]
+fn whoami_does_not_take_its_name_from_whoever_may_write_above() {
+    each_user(|env| {
+        let text = "suffix: scout\nbackend: b\n";
+        let file = env.write("culture.yaml", text);
+        let inner = env.work().join("inner");
+        env.make_folder(&inner, 0o755);
+        assert_eq!(whoami_in(env, "cd inner")["nick"], "scout");
+
+        assert!(geteuid().is_root(), "this test gives files away and mounts, which needs root");
+        chown(&file, Some(65_534), None).expect("given away");
+        assert_eq!(whoami_in(env, "cd inner")["nick"], "bailiwick", "it is a stranger's");
+        chown(&inner, Some(65_534), None).expect("given away");
+        assert_eq!(whoami_in(env, "cd inner")["nick"], "scout", "we went to the stranger");
+
+        env.give(&file);
+        env.give(&inner);
+        mount("tmpfs", &inner, "tmpfs", MountFlags::empty(), c"mode=0755").expect("a mount");
+        let told = whoami_in(env, "cd inner");
+        unmount(&inner, UnmountFlags::DETACH).expect("it was mounted");
+        assert_eq!(told["nick"], "bailiwick", "it is on another file system");
+    });
+}
+
+#[test]
+fn whoami_answers_in_a_folder_that_is_gone() {
+    let env = plain();
+    culture(&env, "suffix: scout\nbackend: b\n");
+    let who = whoami_in(&env, "mkdir gone && cd gone && rmdir ../gone");
+    assert_eq!(who["source"], "built-in");
 }
 
 #[test]
