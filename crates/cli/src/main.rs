@@ -6,8 +6,10 @@
 
 mod app;
 mod args;
+mod catalogue;
 mod commands;
 mod compose;
+mod identity;
 mod output;
 mod progress;
 mod settings;

@@ -68,6 +68,14 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Returns the user's own directory, where it is known.
+    pub(crate) fn user_home(&self) -> Option<&Path> {
+        let [_, _, user] = &self.folders;
+        user.as_deref().map(Path::new).filter(|path| path.is_absolute())
+    }
+}
+
 const HOME_ADVICE: &str = "set BAILIWICK_HOME to a directory that you may write to";
 
 /// Returns a variable of the caller's environment, unless it is unset or empty.
