@@ -22,12 +22,12 @@ use std::path::{Path, PathBuf};
 /// One read or write.
 const CHUNK_BYTES: usize = 128 << 10;
 
-const BELOW: ResolveFlags = ResolveFlags::BENEATH
+pub(crate) const BELOW: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-fn open_tree(home: &Home, id: &WorkspaceId) -> Result<OwnedFd, ProviderError> {
+pub(crate) fn open_tree(home: &Home, id: &WorkspaceId) -> Result<OwnedFd, ProviderError> {
     let tree = home.tree(id);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(CWD, &tree, flags, Mode::empty()) {
@@ -37,12 +37,12 @@ fn open_tree(home: &Home, id: &WorkspaceId) -> Result<OwnedFd, ProviderError> {
     }
 }
 
-fn printable(path: &[u8]) -> String {
+pub(crate) fn printable(path: &[u8]) -> String {
     String::from_utf8_lossy(path).escape_debug().to_string()
 }
 
 /// Reads one regular file.
-pub(super) fn read(
+pub(crate) fn read(
     home: &Home,
     id: &WorkspaceId,
     path: &WsPath,
@@ -103,11 +103,11 @@ fn step(verb: &str, path: &[u8], id: &WorkspaceId, error: Errno) -> ProviderErro
 }
 
 /// A batch of entries for one workspace.
-pub(super) struct Batch<'a> {
-    pub(super) home: &'a Home,
-    pub(super) facts: &'a HostFacts,
-    pub(super) id: &'a WorkspaceId,
-    pub(super) overwrite: bool,
+pub(crate) struct Batch<'a> {
+    pub(crate) home: &'a Home,
+    pub(crate) facts: &'a HostFacts,
+    pub(crate) id: &'a WorkspaceId,
+    pub(crate) overwrite: bool,
 }
 
 /// An entry that is staged or published.
@@ -120,7 +120,7 @@ struct Staged {
 
 impl Batch<'_> {
     /// Writes all entries, or none.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         entries: &mut dyn Iterator<Item = Box<dyn EntrySource>>,
         cx: &OpCx<'_>,

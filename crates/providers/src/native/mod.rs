@@ -2,17 +2,17 @@
 //!
 //! It needs the home's directory and the supervisor's program, and nothing else. What a sandbox is made of is in
 //! `bailiwick-isolation`; here are the disks, the holds on them and the conversation with a supervisor.
-mod disks;
-mod files;
-mod hold;
-mod home;
+pub(crate) mod disks;
+pub(crate) mod files;
+pub(crate) mod hold;
+pub(crate) mod home;
 mod host;
 mod host_path;
 mod output;
 mod profile;
 mod run;
 mod stop;
-mod trouble;
+pub(crate) mod trouble;
 
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::enforcement::Capabilities;
