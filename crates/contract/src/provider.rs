@@ -514,6 +514,15 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
 
+    /// Removes what a batch that was killed had copied aside; nothing happens where its writer is alive. It never lands
+    /// later: a batch is moved into place by whoever wrote it, or not at all.
+    ///
+    /// # Errors
+    /// Some of it may be left; the next call goes on.
+    fn clear_stage(&self, _id: &WorkspaceId) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// Removes a workspace's disk; captured output stays.
     ///
     /// # Errors

@@ -14,8 +14,9 @@ mod run;
 mod script;
 mod settle;
 
+use crate::native::batch::{Batch, clear_stages};
 use crate::native::home::{Home, make_private};
-use crate::native::{disks, files, trouble};
+use crate::native::{disks, files, listing, trouble};
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::context::{Clock, OpCx};
 use bailiwick_contract::enforcement::{Capabilities, Enforcement, Mechanism};
@@ -305,8 +306,14 @@ impl Provider for Fake {
         output::discard(&self.home, job, cx)
     }
 
-    fn list(&self, _: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
-        Err(trouble::named("list".into(), std::io::ErrorKind::Unsupported.into()))
+    fn list(
+        &self,
+        id: &WorkspaceId,
+        spec: &ListSpec,
+        cx: &OpCx<'_>,
+    ) -> Result<Listing, ProviderError> {
+        self.settle(id, cx)?;
+        listing::list(&self.home, id, spec, cx)
     }
 
     fn read(
@@ -329,9 +336,12 @@ impl Provider for Fake {
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
         self.settle(id, cx)?;
-        gate.open().map_err(ProviderError::Gate)?;
-        let batch = files::Batch { home: &self.home, facts: &self.facts, id, overwrite };
-        batch.write(entries, cx)
+        let batch = Batch { home: &self.home, facts: &self.facts, id, overwrite };
+        batch.write(entries, gate, cx)
+    }
+
+    fn clear_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        clear_stages(&self.home.workspace(id))
     }
 
     fn remove(&self, id: &WorkspaceId, cx: &OpCx<'_>) -> Result<Removed, ProviderError> {

@@ -8,19 +8,16 @@ use super::record::JobDir;
 use super::script::{Given, Rule};
 use super::settle::{Known, look, look_locked};
 use super::{Fake, output};
-use crate::native::files::{BELOW, open_tree, printable};
+use crate::native::files::open_tree;
 use crate::native::hold::is_kept;
-use crate::native::trouble;
-use bailiwick_contract::bytes::ByteString;
+use crate::native::{cwd, stdin, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::{JobId, WorkspaceId};
-use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, Observed, Reason, Stdin};
 use bailiwick_contract::provider::{ByteSink, Ports, ProviderError, Recovered, StopReply};
 use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::disk;
-use rustix::fs::{CWD, Mode, OFlags, openat, openat2};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::time::Duration;
@@ -72,7 +69,9 @@ fn start(
     cx: &OpCx<'_>,
 ) -> Result<(JobDir, Work, Timestamp), ProviderError> {
     let rule = fake.script()?.of(&job.argv);
-    check_cwd(fake, id, job.cwd.as_ref())?;
+    // The workspace has to be there in any case.
+    drop(open_tree(&fake.home, id)?);
+    job.cwd.as_ref().map_or(Ok(()), |path| cwd::check(&fake.home, id, path))?;
     let rule = resolve(rule, job)?;
     let budget = job.policy.policy.budget.clone();
     let work = Work { workspace: id.clone(), cwd: job.cwd.clone(), budget, rule };
@@ -97,25 +96,6 @@ fn discard(dir: &JobDir) {
     disk::remove(dir.path()).ok();
 }
 
-/// Looks for the directory that the job starts in; the workspace itself has to be there in any case.
-fn check_cwd(fake: &Fake, id: &WorkspaceId, cwd: Option<&WsPath>) -> Result<(), ProviderError> {
-    let tree = open_tree(&fake.home, id)?;
-    let Some(cwd) = cwd else { return Ok(()) };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let path = printable(cwd.as_bytes());
-    match openat2(&tree, cwd.as_bytes(), flags, Mode::empty(), BELOW) {
-        Ok(_) => Ok(()),
-        Err(Errno::NOENT) => Err(ProviderError::NoFile { id: id.clone(), path }),
-        Err(Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {
-            let what = "no directory that a job can start in";
-            Err(ProviderError::NotAFile { id: id.clone(), path, what })
-        }
-        Err(error) => {
-            Err(trouble::named(format!("could not open `{path}` in workspace {id}"), error.into()))
-        }
-    }
-}
-
 /// Puts what the job was given into what it prints.
 fn resolve(rule: Rule, job: &JobSpec) -> Result<Rule, ProviderError> {
     let stdin = read_stdin(&job.stdin, rule.reads_stdin())?;
@@ -130,29 +110,19 @@ fn resolve(rule: Rule, job: &JobSpec) -> Result<Rule, ProviderError> {
     })
 }
 
-/// Reads what the job would; a file that cannot be opened is told also where the job does not read.
+/// Reads what the job would; what cannot be opened is told also where the job does not read.
 fn read_stdin(stdin: &Stdin, wanted: bool) -> Result<Vec<u8>, ProviderError> {
     let mut bytes = Vec::new();
-    let step = "could not read the job's standard input";
-    let read = match stdin {
-        Stdin::Empty => return Ok(bytes),
-        Stdin::File(path) => open_stdin(path).and_then(|file| {
-            let most = if wanted { STDIN_BYTES_MAX } else { 0 };
-            file.take(most).read_to_end(&mut bytes)
-        }),
-        Stdin::Caller if wanted => io::stdin().lock().take(STDIN_BYTES_MAX).read_to_end(&mut bytes),
-        Stdin::Caller => return Ok(bytes),
-    };
-    read.map(|_| bytes).map_err(|error| trouble::named(step.into(), error))
-}
-
-fn open_stdin(path: &ByteString) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(CWD, path.as_bytes(), flags, Mode::empty())?);
-    if file.metadata()?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+    let Some(file) = stdin::open(stdin)?.filter(|_| wanted) else { return Ok(bytes) };
+    let failed = |error| trouble::named("could not read the job's standard input".into(), error);
+    // Opened so that it cannot block; here is nothing else to do than to wait.
+    let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| failed(error.into()))?;
+    if matches!(stdin, Stdin::File(_)) {
+        let blocking = flags.difference(OFlags::NONBLOCK);
+        rustix::fs::fcntl_setfl(&file, blocking).map_err(|error| failed(error.into()))?;
     }
-    Ok(file)
+    File::from(file).take(STDIN_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
 }
 
 /// Waits for the end, gives what is printed meanwhile, and passes a cancellation on.

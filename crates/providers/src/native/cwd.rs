@@ -17,7 +17,7 @@ const BELOW: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_XDEV);
 
 /// Refuses what is no directory of the workspace.
-pub(super) fn check(home: &Home, id: &WorkspaceId, path: &WsPath) -> Result<(), ProviderError> {
+pub(crate) fn check(home: &Home, id: &WorkspaceId, path: &WsPath) -> Result<(), ProviderError> {
     let tree = home.tree(id);
     let place = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let disk = match openat(CWD, &tree, place | OFlags::NOFOLLOW, Mode::empty()) {

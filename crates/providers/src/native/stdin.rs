@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Opens it; `None` where the job reads nothing.
-pub(super) fn open(stdin: &Stdin) -> Result<Option<OwnedFd>, ProviderError> {
+pub(crate) fn open(stdin: &Stdin) -> Result<Option<OwnedFd>, ProviderError> {
     match stdin {
         Stdin::Empty => Ok(None),
         Stdin::File(path) => open_file(path).map(Some),
