@@ -3,6 +3,7 @@
 //! Only what is old, held by nobody and never used goes; everything else that is on no record is named.
 use super::hold;
 use super::settle::{Known, look};
+use crate::native::batch::clear_stages;
 use crate::native::hold::is_kept;
 use crate::native::home::Home;
 use crate::native::{disks, trouble};
@@ -28,6 +29,10 @@ pub(super) fn remove(
             return Err(interrupted.into());
         }
         if is_known(&kept) {
+            // Its disk stays; what a batch that was killed before its intent staged for it does not.
+            if let Kept::Workspace(id) = &kept {
+                clear_stages(&home.workspace(id))?;
+            }
             continue;
         }
         let removed = match &kept {
