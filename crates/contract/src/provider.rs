@@ -514,6 +514,15 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
 
+    /// Removes what a batch that was killed had copied aside; nothing happens where its writer is alive. It never lands
+    /// later: a batch is moved into place by whoever wrote it, or not at all.
+    ///
+    /// # Errors
+    /// Some of it may be left; the next call goes on.
+    fn clear_stage(&self, _id: &WorkspaceId) -> Result<(), ProviderError> {
+        Ok(())
+    }
+
     /// Removes a workspace's disk; captured output stays.
     ///
     /// # Errors
@@ -583,6 +592,24 @@ pub enum ProviderError {
         path: String,
         /// Why.
         why: String,
+    },
+    /// What a job was to read from standard input cannot be read.
+    #[error("`{path}` cannot be a job's standard input: {why}")]
+    Stdin {
+        /// The path, made printable.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// A job was to start in what is no directory of its workspace, or lies behind a link.
+    #[error("a job cannot start in `{path}` of workspace {id}: {why}")]
+    WorkingDirectory {
+        /// The workspace.
+        id: WorkspaceId,
+        /// The path, made printable.
+        path: String,
+        /// Why.
+        why: &'static str,
     },
     /// The provider does not hold the workspace.
     #[error("the provider no longer holds workspace {id}")]

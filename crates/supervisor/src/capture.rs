@@ -5,6 +5,7 @@
 //! before there is a byte to keep.
 use bailiwick_contract::job::{Encoding, OutputFacts};
 use bailiwick_isolation::output::{Layout, Stream, index_entry};
+use bailiwick_isolation::text::TextCheck;
 use rustix::fs::{Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -155,42 +156,6 @@ fn hex(bytes: &[u8]) -> String {
         write!(text, "{byte:02x}").expect("a String takes any text");
         text
     })
-}
-
-/// Decides whether a stream, taken whole, is UTF-8.
-#[derive(Debug, Default)]
-struct TextCheck {
-    /// The beginning of a character whose end has not come yet; at most three bytes.
-    open: Vec<u8>,
-    broken: bool,
-}
-
-impl TextCheck {
-    fn take(&mut self, bytes: &[u8]) {
-        if self.broken {
-            return;
-        }
-        if self.open.is_empty() {
-            self.check(bytes);
-            return;
-        }
-        let joined = [self.open.as_slice(), bytes].concat();
-        self.open.clear();
-        self.check(&joined);
-    }
-
-    fn check(&mut self, bytes: &[u8]) {
-        if let Err(error) = std::str::from_utf8(bytes) {
-            match error.error_len() {
-                Some(_) => self.broken = true,
-                None => self.open = bytes[error.valid_up_to()..].to_vec(),
-            }
-        }
-    }
-
-    fn is_whole(&self) -> bool {
-        !self.broken && self.open.is_empty()
-    }
 }
 
 #[cfg(test)]

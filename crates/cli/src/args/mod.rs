@@ -77,13 +77,14 @@ fn parse_bound(text: &str) -> Result<Size, QuantityError> {
 }
 
 fn parse_provider(text: &str) -> Result<ProviderName, String> {
-    provider_name(text)
-        .ok_or_else(|| "there is no such provider; the only one is `native`".to_owned())
+    ProviderName::from_name(text)
+        .ok_or_else(|| format!("there is no such provider; there are {}", provider_names()))
 }
 
-/// Returns the provider that is called `name`.
-pub(crate) fn provider_name(name: &str) -> Option<ProviderName> {
-    (name == ProviderName::Native.name()).then_some(ProviderName::Native)
+/// Returns the names of all providers, for a message.
+pub(crate) fn provider_names() -> String {
+    let names = ProviderName::ALL.map(|provider| format!("`{}`", provider.name()));
+    names.join(" and ")
 }
 
 /// Parses a duration that may be zero.

@@ -165,8 +165,12 @@ fn leftover_checks(base: &BaseArgs, app: &App) -> Vec<Check> {
 
 /// Asks the provider what this host can hold.
 fn host_checks(base: &BaseArgs, app: &App, checks: &mut Vec<Check>) {
-    checks.push(supervisor_check());
-    let provider = match app.provider(base) {
+    let made = app.provider(base);
+    // Only native jobs have a supervisor; where no provider can be made, that is usually what is missing.
+    if made.as_ref().map_or(true, |provider| provider.name() == ProviderName::Native) {
+        checks.push(supervisor_check());
+    }
+    let provider = match made {
         Ok(provider) => provider,
         Err(failure) => return checks.push(Check::of_failure("provider", &failure)),
     };
