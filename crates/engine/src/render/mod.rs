@@ -20,7 +20,7 @@ pub use escape::{escape_line, escape_markdown, fence};
 pub use excerpt::{EXCERPT_BYTES_MAX, excerpt_of};
 pub use failure::{failure_json, failure_text};
 pub use json::{json, json_line};
-pub use logs::logs_text;
+pub use logs::{logs_text, matches_text};
 pub use markdown::markdown;
 
 /// Which parts of a package are shown.
