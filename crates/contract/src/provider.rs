@@ -584,6 +584,24 @@ pub enum ProviderError {
         /// Why.
         why: String,
     },
+    /// What a job was to read from standard input cannot be read.
+    #[error("`{path}` cannot be a job's standard input: {why}")]
+    Stdin {
+        /// The path, made printable.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// A job was to start in what is no directory of its workspace, or lies behind a link.
+    #[error("a job cannot start in `{path}` of workspace {id}: {why}")]
+    WorkingDirectory {
+        /// The workspace.
+        id: WorkspaceId,
+        /// The path, made printable.
+        path: String,
+        /// Why.
+        why: &'static str,
+    },
     /// The provider does not hold the workspace.
     #[error("the provider no longer holds workspace {id}")]
     NoWorkspace {

@@ -4,6 +4,7 @@
 //! dies before the gate opens takes the sandbox with it; one that dies afterwards is not missed.
 use crate::capture::Capture;
 use crate::control::{Peer, Peers, Said};
+use crate::input::Input;
 use crate::memory::MemoryWatch;
 use crate::storage::StorageWatch;
 use bailiwick_contract::job::{Observed, Reason};
@@ -11,7 +12,7 @@ use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::output::Stream;
 use bailiwick_isolation::plan::Plan;
 use bailiwick_isolation::sandbox::Sandbox;
-use bailiwick_isolation::wire::{FrameReader, FromInit, Request};
+use bailiwick_isolation::wire::{FrameReader, FromInit, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;
@@ -52,6 +53,8 @@ pub(crate) struct JobParts<'a> {
     pub(crate) sandbox: Sandbox,
     /// Where others ask for a stop.
     pub(crate) listener: OwnedFd,
+    /// What the job reads, if it reads anything.
+    pub(crate) input: Option<Input>,
     /// The caller.
     pub(crate) caller: OwnedFd,
     /// What it has said so far.
@@ -70,6 +73,8 @@ pub(crate) struct Job<'a> {
     pub(crate) storage: StorageWatch,
     pub(crate) seen: Seen,
     memory: Option<MemoryWatch>,
+    /// None once it has ended.
+    input: Option<Input>,
     pipes_open: [bool; 2],
     init_speaks: bool,
     buffer: Vec<u8>,
@@ -125,6 +130,7 @@ impl<'a> Job<'a> {
             storage: StorageWatch::new(disk, &parts.plan.watch),
             seen: Seen::default(),
             memory: None,
+            input: parts.input,
             pipes_open: [true, true],
             init_speaks: true,
             buffer: vec![0; READ_BYTES],
@@ -179,6 +185,12 @@ impl Job<'_> {
                 self.read(stream)?;
             }
         }
+        if (ready.input || ready.reader)
+            && let Some(input) = &mut self.input
+            && !input.carry(ready.input, ready.reader)
+        {
+            self.input = None;
+        }
         if ready.init {
             self.hear_init();
         }
@@ -200,14 +212,14 @@ impl Job<'_> {
     fn wait(&self) -> io::Result<Ready> {
         let sources = self.sources();
         let mut polled: Vec<PollFd<'_>> =
-            sources.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            sources.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         let timeout = self.timeout().map(|left| Timespec::try_from(left).unwrap_or(LONG));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut ready = Ready::default();
-        for ((source, _), polled) in sources.iter().zip(&polled) {
+        for ((source, _, _), polled) in sources.iter().zip(&polled) {
             if !polled.revents().is_empty() {
                 ready.note(*source);
             }
@@ -215,27 +227,34 @@ impl Job<'_> {
         Ok(ready)
     }
 
-    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>)> {
+    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut sources = Vec::new();
         if let Some(listener) = self.listener.as_ref().filter(|_| self.peers.have_room()) {
-            sources.push((Source::Listener, listener.as_fd()));
+            sources.push((Source::Listener, listener.as_fd(), PollFlags::IN));
         }
         if self.pipes_open[0] {
-            sources.push((Source::Stream(0), self.sandbox.stdout()));
+            sources.push((Source::Stream(0), self.sandbox.stdout(), PollFlags::IN));
         }
         if self.pipes_open[1] {
-            sources.push((Source::Stream(1), self.sandbox.stderr()));
+            sources.push((Source::Stream(1), self.sandbox.stderr(), PollFlags::IN));
         }
         if !self.seen.init_ended {
-            sources.push((Source::Ended, self.sandbox.pidfd()));
+            sources.push((Source::Ended, self.sandbox.pidfd(), PollFlags::IN));
         }
         if self.init_speaks {
-            sources.push((Source::Init, self.sandbox.socket()));
+            sources.push((Source::Init, self.sandbox.socket(), PollFlags::IN));
         }
         if let Some(caller) = &self.caller {
-            sources.push((Source::Caller, caller.socket()));
+            sources.push((Source::Caller, caller.socket(), PollFlags::IN));
         }
-        sources.extend(self.peers.sockets().map(|socket| (Source::Peer, socket)));
+        // Nothing is taken from the caller's input before the job runs.
+        if let Some(input) = self.input.as_ref().filter(|_| self.seen.began.is_some()) {
+            let (job, flags) = input.job();
+            sources.push((Source::Reader, job, flags));
+            sources.extend(input.wants_more().map(|fd| (Source::Input, fd, PollFlags::IN)));
+        }
+        let peer = |socket| (Source::Peer, socket, PollFlags::IN);
+        sources.extend(self.peers.sockets().map(peer));
         sources
     }
 
@@ -301,7 +320,11 @@ impl Job<'_> {
         while let Some(caller) = &mut self.caller {
             match caller.hear() {
                 Said::Nothing => return,
-                Said::Request(Request::Go) => self.go(),
+                Said::Request(Request::Go { alone: false }) => self.go(),
+                Said::Request(Request::Go { alone: true }) => {
+                    self.go();
+                    self.let_caller_go();
+                }
                 Said::Request(Request::Stop { grace_ms }) => self.stop(grace_ms),
                 Said::Request(Request::Start { .. }) | Said::Gone => {
                     self.caller = None;
@@ -323,6 +346,13 @@ impl Job<'_> {
             self.seen.deadline = instant.checked_add(wall);
             self.seen.next_tick = Some(instant + TICK);
             self.sandbox.go();
+        }
+    }
+
+    /// It can die now, and is told nothing more.
+    fn let_caller_go(&mut self) {
+        if let Some(caller) = self.caller.take() {
+            caller.tell(&Reply::LetGo);
         }
     }
 
@@ -407,6 +437,8 @@ enum Source {
     Ended,
     Init,
     Caller,
+    Input,
+    Reader,
     Peer,
 }
 
@@ -418,6 +450,10 @@ struct Ready {
     ended: bool,
     init: bool,
     caller: bool,
+    /// There is something for the job to read.
+    input: bool,
+    /// The job has room for it, or reads no more.
+    reader: bool,
 }
 
 impl Ready {
@@ -428,6 +464,8 @@ impl Ready {
             Source::Ended => self.ended = true,
             Source::Init => self.init = true,
             Source::Caller => self.caller = true,
+            Source::Input => self.input = true,
+            Source::Reader => self.reader = true,
             // Peers are asked at every turn.
             Source::Peer => {}
         }

@@ -6,6 +6,7 @@
 
 mod capture;
 mod control;
+mod input;
 mod job;
 mod memory;
 mod outcome;

@@ -2,6 +2,7 @@
 //!
 //! It needs the home's directory and the supervisor's program, and nothing else. What a sandbox is made of is in
 //! `bailiwick-isolation`; here are the disks, the holds on them and the conversation with a supervisor.
+mod cwd;
 mod disks;
 mod files;
 mod hold;
@@ -11,6 +12,7 @@ mod host_path;
 mod output;
 mod profile;
 mod run;
+mod stdin;
 mod stop;
 mod trouble;
 
@@ -142,10 +144,10 @@ impl Provider for Native {
         &self,
         id: &WorkspaceId,
         job: &JobSpec,
-        ports: Ports<'_>,
+        mut ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError> {
-        run::run(self, id, job, ports.hold, ports.gate, cx)
+        run::run(self, id, job, &mut ports, cx)
     }
 
     fn plan(&self, _: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
@@ -154,12 +156,12 @@ impl Provider for Native {
 
     fn launch(
         &self,
-        _: &WorkspaceId,
-        _: &JobSpec,
-        _: Ports<'_>,
-        _: &OpCx<'_>,
+        id: &WorkspaceId,
+        job: &JobSpec,
+        mut ports: Ports<'_>,
+        cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        Err(trouble::named("launch".into(), std::io::ErrorKind::Unsupported.into()))
+        run::launch(self, id, job, &mut ports, cx)
     }
 
     fn follow_output(
