@@ -34,6 +34,9 @@ pub struct CapturedLogs {
 pub struct JobLog {
     /// The job.
     pub job_id: String,
+    /// The job that this one checks, and the check's name; absent where it checks none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_of: Option<(JobId, String)>,
     /// How it ended, or `running`.
     pub status: String,
     /// The exit status by shell convention; null where there is none.
@@ -104,8 +107,8 @@ impl Engine<'_> {
     /// # Errors
     /// As [`Engine::logs`], and `which_job` where a range is asked of a workspace with several jobs.
     pub fn logs_part(&self, handle: &str, part: LogPart) -> Result<CapturedLogs, Failure> {
-        let (record, jobs, mut attention) = self.jobs_of(handle)?;
-        check_one(&jobs, handle, part)?;
+        let (record, mut jobs, mut attention) = self.jobs_of(handle)?;
+        check_one(&mut jobs, handle, part)?;
         let logs: Result<Vec<JobLog>, Failure> =
             jobs.iter().map(|job| self.log_of(job, part)).collect();
         let logs = logs?;
@@ -147,8 +150,8 @@ impl Engine<'_> {
         sink: &mut dyn ByteSink,
         notice: Notice<'_>,
     ) -> Result<(), Failure> {
-        let (_, jobs, notes) = self.jobs_of(handle)?;
-        check_one(&jobs, handle, part)?;
+        let (_, mut jobs, notes) = self.jobs_of(handle)?;
+        check_one(&mut jobs, handle, part)?;
         notes.iter().for_each(|note| notice(note));
         jobs.iter().try_for_each(|job| {
             let mut sink = Counting { sink: &mut *sink, bytes: 0 };
@@ -257,6 +260,7 @@ impl Engine<'_> {
         let produced = outcome.map(|outcome| produced_of(outcome, part.streams));
         Ok(JobLog {
             job_id: job.id.as_str().into(),
+            check_of: job.terms.check_of.clone(),
             status: outcome.map_or("running", |outcome| outcome.status.name()).into(),
             exit_status: outcome.and_then(|outcome| outcome.exit_status),
             truncated: outcome.is_some_and(|outcome| outcome.output.kept < outcome.output.bytes),
@@ -303,12 +307,14 @@ impl ByteSink for Collected {
     }
 }
 
-/// Refuses a range of several outputs.
-fn check_one(jobs: &[JobRecord], handle: &str, part: LogPart) -> Result<(), Failure> {
+/// Refuses a range of several outputs; a check is not among those that a workspace's handle means.
+fn check_one(jobs: &mut Vec<JobRecord>, handle: &str, part: LogPart) -> Result<(), Failure> {
     if part.range.is_none() || jobs.len() == 1 {
         return Ok(());
     }
-    let message = match jobs {
+    jobs.retain(|job| job.terms.check_of.is_none());
+    let message = match &jobs[..] {
+        [_] => return Ok(()),
         [] => format!("workspace {handle} has run no job yet"),
         jobs => format!("workspace {handle} has {} jobs, and a range is of one", jobs.len()),
     };

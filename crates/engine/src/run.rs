@@ -71,8 +71,8 @@ impl Engine<'_> {
         hold: &dyn Hold,
         outcome: JobOutcome,
     ) -> (JobOutcome, Vec<String>) {
-        let taken = || (outcome.clone(), Vec::new());
-        self.assess(record, flight, hold, outcome.clone()).unwrap_or_else(taken)
+        let as_it_is = outcome.clone();
+        self.assess(record, flight, hold, outcome).unwrap_or_else(|| (as_it_is, Vec::new()))
     }
 
     /// Reports a job that was let go and that nobody waits for.
@@ -268,24 +268,14 @@ impl ByteSink for LiveSink<'_> {
 
 /// Refuses what a job cannot have whose caller goes away.
 fn check_detached(request: &RunRequest<'_>) -> Result<(), Failure> {
-    if !request.detach {
+    if !request.detach || request.live.0.is_none() {
         return Ok(());
     }
-    if request.job.stdin == Stdin::Caller {
-        return Err(Failure::user(
-            "detached_stdin",
-            "--detach returns at once, so that nobody is left who would read --stdin -",
-            "write it to a file first and pass --stdin FILE, or leave --detach out",
-        ));
-    }
-    if request.live.0.is_some() {
-        return Err(Failure::user(
-            "detached_stream",
-            "--detach returns at once, so that nobody is left who would show the output",
-            "leave --stream out; logs --follow shows it",
-        ));
-    }
-    Ok(())
+    Err(Failure::user(
+        "detached_stream",
+        "--detach returns at once, so that nobody is left who would show the output",
+        "leave --stream out; logs --follow shows it",
+    ))
 }
 
 /// Refuses a wall clock that the policy does not allow.

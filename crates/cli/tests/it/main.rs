@@ -19,5 +19,6 @@ mod passing;
 mod readme;
 mod schema;
 mod secrets;
+mod stop_race;
 mod support;
 mod worked_example;

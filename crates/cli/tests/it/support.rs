@@ -38,6 +38,11 @@ pub(crate) fn each_user(test: impl Fn(&mut TestEnv)) {
     }
 }
 
+/// Returns an environment of the first user there is, for a test that need not be tried as each.
+pub(crate) fn root_or_caller() -> TestEnv {
+    TestEnv::with_sandbox(User::all()[0], BUILT)
+}
+
 /// Makes a workspace called `ws`.
 #[track_caller]
 pub(crate) fn create(env: &TestEnv, flags: &[&str]) {

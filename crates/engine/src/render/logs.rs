@@ -23,6 +23,9 @@ pub fn logs_text(logs: &CapturedLogs) -> String {
 
 fn push_job(out: &mut String, job: &JobLog) {
     let JobLog { job_id, status, exit_status, output_bytes, head_bytes, omitted_bytes, .. } = job;
+    let check = job.check_of.as_ref();
+    let check = check.map(|(parent, name)| format!(", check '{name}' of job {parent}"));
+    let check = check.unwrap_or_default();
     let part = match (job.range, job.stream) {
         (Some((start, u64::MAX)), _) => format!(", from byte {start} on"),
         (Some((start, end)), _) => format!(", bytes {start} to {end}"),
@@ -32,7 +35,7 @@ fn push_job(out: &mut String, job: &JobLog) {
     let exit = exit_status.map_or_else(|| "none".to_owned(), |status| status.to_string());
     writeln!(
         out,
-        "\n## job {job_id} — {status}, exit status {exit}, {output_bytes} bytes produced{part}\n"
+        "\n## job {job_id}{check} — {status}, exit status {exit}, {output_bytes} bytes produced{part}\n"
     )
     .expect("a String takes any text");
     if job.encoding.is_some() {
@@ -86,6 +89,7 @@ mod tests {
     fn log(bytes: &[u8], head_bytes: u64, omitted_bytes: u64) -> CapturedLogs {
         let job = JobLog {
             job_id: "job-1".into(),
+            check_of: None,
             status: "success".into(),
             exit_status: Some(0),
             truncated: omitted_bytes > 0,

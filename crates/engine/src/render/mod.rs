@@ -10,6 +10,7 @@ mod failure;
 mod json;
 mod logs;
 mod markdown;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use failure::{failure_json, failure_text};
 pub use json::{json, json_line};
 pub use logs::{logs_text, matches_text};
 pub use markdown::markdown;
+pub use terminal::Terminal;
 
 /// Which parts of a package are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

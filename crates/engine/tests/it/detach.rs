@@ -3,7 +3,7 @@ use crate::provider::Script;
 use crate::world::{World, declaring, job, running, writing_pi, ws};
 use bailiwick_contract::error::ExitCode;
 use bailiwick_contract::id::JobId;
-use bailiwick_contract::job::{Observed, Stdin};
+use bailiwick_contract::job::Observed;
 use bailiwick_contract::package::Status;
 use bailiwick_contract::policy::{Budget, Policy};
 use bailiwick_contract::provider::Recovered;
@@ -184,8 +184,6 @@ fn a_workspace_is_waited_for_until_all_its_jobs_have_ended() {
 #[test]
 fn what_needs_a_caller_is_refused_without_one() {
     let world = World::with_demo();
-    let stdin = JobRequest { stdin: Stdin::Caller, ..job(&["cat"]) };
-    assert_eq!(world.detach(stdin).expect_err("").reason, "detached_stdin");
     let listen = |_: &[u8]| Ok(());
     let live = RunRequest {
         job: job(&["true"]),
