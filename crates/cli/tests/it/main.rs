@@ -7,6 +7,8 @@
 mod arguments;
 mod bad_input;
 mod bound;
+mod checks;
+mod detach;
 mod exit_codes;
 mod help;
 mod home;
@@ -19,6 +21,8 @@ mod passing;
 mod readme;
 mod schema;
 mod secrets;
+mod stdin;
 mod stop_race;
 mod support;
+mod wait;
 mod worked_example;
