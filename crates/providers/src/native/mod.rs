@@ -11,6 +11,7 @@ mod host;
 mod host_path;
 mod output;
 mod profile;
+mod retention;
 mod run;
 mod stdin;
 mod stop;
@@ -166,20 +167,20 @@ impl Provider for Native {
 
     fn follow_output(
         &self,
-        _: &JobId,
-        _: u64,
-        _: &mut dyn ByteSink,
-        _: &OpCx<'_>,
+        job: &JobId,
+        from: u64,
+        sink: &mut dyn ByteSink,
+        cx: &OpCx<'_>,
     ) -> Result<Followed, ProviderError> {
-        Err(trouble::named("follow".into(), std::io::ErrorKind::Unsupported.into()))
+        output::follow(&self.home.job(job), from, sink, cx)
     }
 
-    fn kept_outputs(&self, _: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
-        Err(trouble::named("list outputs".into(), std::io::ErrorKind::Unsupported.into()))
+    fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        retention::kept(&self.home, cx)
     }
 
-    fn discard_output(&self, _: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        Err(trouble::named("discard".into(), std::io::ErrorKind::Unsupported.into()))
+    fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        retention::discard(&self.home.job(job))
     }
 
     fn list(&self, _: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
@@ -220,11 +221,11 @@ impl Provider for Native {
     fn stream_output(
         &self,
         job: &JobId,
-        _: Streams,
+        streams: Streams,
         sink: &mut dyn ByteSink,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        output::stream(&self.home, job, sink, cx)
+        output::stream(&self.home, job, streams, sink, cx)
     }
 
     fn read(
