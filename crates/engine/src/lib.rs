@@ -4,6 +4,7 @@
 //! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
 #![forbid(unsafe_code)]
 
+mod checks;
 pub mod create;
 pub mod declare;
 pub mod destroy;
@@ -12,6 +13,9 @@ pub mod env;
 pub mod exec;
 pub mod export;
 mod failure;
+mod flight;
+pub mod follow;
+pub mod grep;
 mod hold;
 mod inputs;
 pub mod inspect;
@@ -28,5 +32,6 @@ pub mod requests;
 pub mod run;
 pub mod stop;
 pub mod text;
+pub mod wait;
 
 pub use engine::Engine;

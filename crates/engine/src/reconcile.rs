@@ -2,6 +2,7 @@
 //!
 //! It costs as much as there are open intents, and touches only what no living process holds. Everything that it finds
 //! out of one workspace goes into one batch; where another verb was quicker, its word stands.
+use crate::checks::with_checks;
 use crate::engine::Engine;
 use crate::hold::Attempt;
 use crate::journal::Batch;
@@ -161,10 +162,13 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(outcome) => {
-                let declared = self.declared_by(record, job)?;
-                self.checked(record, &declared, *outcome).0
-            }
+            Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
+                Some(outcome) => outcome,
+                None => {
+                    settling.alive = true;
+                    return Ok(());
+                }
+            },
             Recovered::NeverStarted => {
                 settling.never_started = true;
                 self.without_end(intent, job, Reason::NeverStarted)
@@ -180,6 +184,9 @@ impl Engine<'_> {
             }
             _ => format!("job {job} had ended with {} while nobody waited for it", outcome.status),
         };
+        let skipped = outcome.checks.iter().filter(|check| check.job.is_none()).count();
+        let note =
+            if skipped == 0 { note } else { format!("{note}; {skipped} check(s) were not run") };
         settling.batch.push(Change::JobEnded { job: job.clone(), outcome, package: None });
         settling.close(intent, Phase::Reconciled, note);
         // What a killed supervisor left behind costs nothing but room; the next call goes on.
@@ -187,7 +194,23 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn declared_by(
+    /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.
+    fn assess_on_record(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobId,
+        outcome: JobOutcome,
+    ) -> Result<Option<JobOutcome>, Failure> {
+        let declared = self.declared_by(record, job)?;
+        let outcome = self.checked(record, &declared, outcome).0;
+        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
+        let Some(found) = found else { return Ok(Some(outcome)) };
+        let Some(results) = self.recorded_checks(record, &found)? else { return Ok(None) };
+        let outcome = self.measured(record, &found, outcome);
+        Ok(Some(with_checks(outcome, results)))
+    }
+
+    pub(crate) fn declared_by(
         &self,
         record: &WorkspaceRecord,
         job: &JobId,

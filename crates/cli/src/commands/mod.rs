@@ -19,6 +19,7 @@ mod put;
 mod run;
 mod stop;
 mod version;
+mod wait;
 mod whoami;
 
 pub(crate) use version::{VERSION, text as version_text};
@@ -88,6 +89,8 @@ verbs! {
     Run in run,
     /// Create, run, export and destroy in one call
     Exec in exec,
+    /// Wait for a job's end and report it
+    Wait in wait,
     /// End a workspace's job; previews unless --apply is given
     Stop in stop,
     /// Report a workspace's state and what it has cost, or a job's captured output

@@ -7,6 +7,8 @@
 mod arguments;
 mod bad_input;
 mod bound;
+mod checks;
+mod detach;
 mod exit_codes;
 mod fake;
 mod help;
@@ -24,5 +26,8 @@ mod rubric;
 mod schema;
 mod secrets;
 mod seed_script;
+mod stdin;
+mod stop_race;
 mod support;
+mod wait;
 mod worked_example;

@@ -7,7 +7,7 @@ use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::job::{Encoding, OutputFacts};
 use bailiwick_contract::provider::Streams;
 use bailiwick_isolation::output::Layout;
-use bailiwick_isolation::text::TextCheck;
+use bailiwick_isolation::output::TextCheck;
 use sha2::{Digest as _, Sha256};
 
 /// The most that is given at once.
