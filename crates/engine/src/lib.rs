@@ -4,6 +4,7 @@
 //! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
 #![forbid(unsafe_code)]
 
+mod archive;
 pub mod create;
 pub mod declare;
 pub mod destroy;
@@ -13,10 +14,12 @@ pub mod exec;
 pub mod export;
 mod failure;
 mod hold;
+mod ignore;
 mod inputs;
 pub mod inspect;
 mod job;
 mod journal;
+mod ledger;
 pub mod list;
 pub mod logs;
 mod pack;

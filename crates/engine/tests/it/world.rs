@@ -141,6 +141,7 @@ impl World {
             source,
             destination: destination.into(),
             overwrite: false,
+            ignore_file: None,
             bound: None,
         })
     }
