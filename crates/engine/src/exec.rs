@@ -6,11 +6,13 @@ use crate::create::spec_of as workspace_spec;
 use crate::engine::Engine;
 use crate::export::{detail_of, export_of, source_path};
 use crate::flight::Flight;
-use crate::inputs::{Plan, Room};
+use crate::inputs::Plan;
 use crate::job::Story;
 use crate::journal::Batch;
+use crate::ledger::Room;
 use crate::pack::{check_bound, exported, pending};
 use crate::publish::Destination;
+use crate::put::Unrecorded;
 use crate::requests::{Bound, ExecRequest, ExportTarget, Report};
 use crate::run::{LiveSink, check_job, check_timeout, spec_of};
 use crate::text::{printable, quoted};
@@ -72,12 +74,11 @@ impl Engine<'_> {
         let plan = self.plan_inputs(&request.job.inputs, room)?;
         let made = self.provider.create(&workspace_spec(&record), &self.cx());
         made.map_err(|error| self.provider_failure(error))?;
-        let mut flight = self.flight(&record, &request.job);
-        flight.inputs = plan.records(self.now(), Some(&flight.job.id));
+        let flight = self.flight(&record, &request.job);
         let (create, remove) = (self.mint_intent(), self.mint_intent());
         let mut course = Course { record, flight, passages, create, remove, given: request };
         let hold = self.hold_new(&course.record)?;
-        match self.let_go(&mut course, &plan, &*hold) {
+        match self.let_go(&mut course, plan, &*hold) {
             Ok(outcome) => {
                 let Course { record, flight, .. } = &mut course;
                 // Nobody else knows of this workspace, so that nobody else runs its checks.
@@ -167,12 +168,15 @@ impl Engine<'_> {
     fn let_go(
         &self,
         course: &mut Course<'_>,
-        plan: &Plan,
+        plan: Plan,
         hold: &dyn Hold,
     ) -> Result<JobOutcome, Failure> {
         let record = course.record.clone();
         if !plan.is_empty() {
-            self.write(&record, plan, false)?;
+            let delivery = plan.deliver();
+            let ledger = delivery.ledger.clone();
+            self.write(&record, delivery, false, &mut Unrecorded(ledger.clone()))?;
+            course.flight.inputs = ledger.records(self.now(), Some(&course.flight.job.id));
         }
         let spec = spec_of(&record, &course.flight.job, &course.given.job);
         let mut live = LiveSink::of(course.given.live);

@@ -4,6 +4,7 @@
 //! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod checks;
 pub mod create;
 pub mod declare;
@@ -17,10 +18,12 @@ mod flight;
 pub mod follow;
 pub mod grep;
 mod hold;
+mod ignore;
 mod inputs;
 pub mod inspect;
 mod job;
 mod journal;
+mod ledger;
 pub mod list;
 pub mod logs;
 mod pack;

@@ -287,22 +287,33 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A batch of files lands whole or not at all, so the digests of what is there say which.
+    /// A writer that was killed while it moved its batch into place may have moved a part; the digests of what is there say
+    /// which.
     fn settle_put(&self, settling: &mut Settling<'_>, intent: &OpenIntent) -> Result<(), Failure> {
         let IntentDetail::Inputs(inputs) = &intent.detail else {
             settling.close(intent, Phase::Reconciled, "a put without files was closed".into());
             return Ok(());
         };
-        let mut landed = true;
+        let mut landed = 0;
         for input in inputs {
-            landed = landed && self.is_landed(settling.record, input)?;
+            landed += usize::from(self.is_landed(settling.record, input)?);
         }
-        if landed {
+        // Its writer is dead, so that what it had copied aside never lands.
+        let id = &settling.record.id;
+        self.provider.clear_stage(id).map_err(|error| self.provider_failure(error))?;
+        if landed == inputs.len() {
             settling.batch.push(Change::InputsAdded { inputs: inputs.clone() });
             let note = format!("{} file(s) of a put had landed", inputs.len());
             settling.close(intent, Phase::Reconciled, note);
         } else {
-            let note = format!("a put of {} file(s) was cut short; put them again", inputs.len());
+            let of = inputs.len();
+            let note = if landed == 0 {
+                format!("a put of {of} file(s) was cut short, and none landed; put them again")
+            } else {
+                format!(
+                    "a put of {of} file(s) was cut short, and {landed} are there; put them again with --overwrite"
+                )
+            };
             settling.close(intent, Phase::Abandoned, note);
         }
         Ok(())

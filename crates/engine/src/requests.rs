@@ -109,12 +109,14 @@ pub struct CreateRequest {
 pub struct PutRequest {
     /// The workspace.
     pub workspace: WorkspaceId,
-    /// The host file or directory.
+    /// The host file or directory; how it is called, where it is a stream.
     pub source: PathBuf,
-    /// Where it goes, relative to the workspace.
+    /// Where it goes, relative to the workspace; `.` is the workspace itself.
     pub destination: ByteString,
     /// `--overwrite`.
     pub overwrite: bool,
+    /// `--ignore-file`: patterns of what is left out, relative to the source.
+    pub ignore_file: Option<PathBuf>,
     /// The bound of the package; none means unbounded.
     pub bound: Option<Bound>,
 }

@@ -156,7 +156,7 @@ impl Engine<'_> {
             return Ok(Vec::new());
         }
         let plan = self.plan_inputs(&request.inputs, self.room(record)?)?;
-        self.copy_in(record, &plan, Some(job), false)
+        self.copy_in(record, plan.deliver(), Some(job), false)
     }
 
     /// Returns a job that has not been let go yet.

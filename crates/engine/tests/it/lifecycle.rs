@@ -248,6 +248,7 @@ fn both_renderings_stay_within_the_bound_and_whole_with_none() {
         source: world.host.path().into(),
         destination: "in".into(),
         overwrite: false,
+        ignore_file: None,
         bound: Some(Bound::default()),
     };
     let report = world.engine().put(&put).expect("put");

@@ -152,6 +152,7 @@ impl World {
             source,
             destination: destination.into(),
             overwrite: false,
+            ignore_file: None,
             bound: None,
         })
     }
