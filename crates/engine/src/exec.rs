@@ -64,7 +64,8 @@ impl Engine<'_> {
         }
         let passages = self.passages(request)?;
         let profile = request.profile.as_deref();
-        let record = self.design(request.workspace.as_ref(), profile, &request.policy)?;
+        let record =
+            self.design(request.workspace.as_ref(), profile, &request.policy, &request.about)?;
         let budget = &record.policy.policy.budget;
         let room = Room { bytes: budget.storage_bytes, entries: budget.inodes() };
         let plan = self.plan_inputs(&request.job.inputs, room)?;

@@ -4,12 +4,14 @@
 //! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
 #![forbid(unsafe_code)]
 
+pub mod about;
 pub mod create;
 pub mod declare;
 pub mod destroy;
 pub mod engine;
 pub mod env;
 pub mod exec;
+mod expire;
 pub mod export;
 mod failure;
 mod hold;
@@ -20,12 +22,14 @@ mod journal;
 pub mod list;
 pub mod logs;
 mod pack;
+pub mod prune;
 mod publish;
 pub mod put;
 mod reconcile;
 pub mod render;
 pub mod requests;
 pub mod run;
+pub mod seal;
 pub mod stop;
 pub mod text;
 

@@ -32,10 +32,12 @@ impl Engine<'_> {
         let record = self.living(id).map_err(|f| self.or_job(f, id, "put", rest))?;
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
-        let record = self.ready(&request.workspace)?;
-        let (mut plan, room) = (Plan::default(), self.room(&record)?);
-        plan.add(&request.source, request.destination.as_bytes(), room, self.cancel)?;
-        let landed = self.copy_in(&record, &plan, None, request.overwrite)?;
+        let told = |failure: Failure| failure.noting(&notes);
+        let record = self.ready(&request.workspace).map_err(told)?;
+        let (mut plan, room) = (Plan::default(), self.room(&record).map_err(told)?);
+        let (source, destination) = (&request.source, request.destination.as_bytes());
+        plan.add(source, destination, room, self.cancel).map_err(told)?;
+        let landed = self.copy_in(&record, &plan, None, request.overwrite).map_err(told)?;
         let mut package = copied(self.draft(&record, begun), request, &landed);
         package.resource_usage.storage_bytes = plan.bytes();
         package.attention = notes;
@@ -58,6 +60,9 @@ impl Engine<'_> {
 
     /// Returns the refusal of a verb that needs a ready workspace.
     pub(crate) fn not_ready(&self, record: &WorkspaceRecord) -> Failure {
+        if let Some(over) = self.over(record) {
+            return over;
+        }
         let (id, state) = (&record.id, record.state);
         Failure::user(
             "workspace_not_ready",

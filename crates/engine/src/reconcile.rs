@@ -12,7 +12,7 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::job::{JobOutcome, JobStatus, OutputFacts, Reason, Usage};
-use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
+use bailiwick_contract::journal::{Change, Entry, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::provider::{ByteSink, Hold, ProviderError, Recovered, Slots, Streams};
 use bailiwick_contract::record::{OpenIntent, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
@@ -66,10 +66,26 @@ impl<'w> Settling<'w> {
         self.notes.push(format!("reconciled workspace {}: {note}", self.record.id));
         self.batch.close(&intent.id, phase, Some(note));
     }
+
+    /// Returns how many intents the batch closes.
+    fn closed(&self) -> usize {
+        let closes = |entry: &&Entry| matches!(entry.change, Change::IntentClosed { .. });
+        self.batch.entries().iter().filter(closes).count()
+    }
+
+    /// Expires a workspace that nobody is at work in, where its time is over.
+    fn expire(&mut self) {
+        let (id, state, at) = (&self.record.id, self.batch.state(), self.record.about.expires_at);
+        let now = WorkspaceRecord { state, ..self.record.clone() };
+        let Some(at) = at.filter(|_| now.has_to_expire(self.batch.at())) else { return };
+        self.notes.push(format!("workspace {id} has expired: its time was over at {at}"));
+        self.batch.step(WorkspaceState::Expired);
+    }
 }
 
 impl Engine<'_> {
-    /// Settles the open intents of one workspace, and returns a line for each that it settled.
+    /// Settles the open intents of one workspace, expires it where its time is over, and returns a line for each thing
+    /// that it did.
     ///
     /// # Errors
     /// [`Failure`] where the store cannot be read or written, or the provider cannot say; what is open stays open.
@@ -79,7 +95,8 @@ impl Engine<'_> {
         held: Held,
     ) -> Result<Vec<String>, Failure> {
         let stuck = record.state == WorkspaceState::Running;
-        if self.intents(&record.id)?.is_empty() && !stuck {
+        let due = record.has_to_expire(self.now());
+        if !stuck && !due && self.intents(&record.id)?.is_empty() {
             return Ok(Vec::new());
         }
         let Some(grip) = self.grip(record, held)? else { return Ok(Vec::new()) };
@@ -95,6 +112,9 @@ impl Engine<'_> {
         }
         if !settling.alive && settling.batch.state() == WorkspaceState::Running {
             settling.batch.step(WorkspaceState::Ready);
+        }
+        if settling.closed() == intents.len() {
+            settling.expire();
         }
         self.commit(settling)
     }
@@ -161,7 +181,12 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(outcome) => {
+            Recovered::Ended(mut outcome) => {
+                // A package that is made again from the record says so too.
+                if outcome.detail.is_none() && !self.is_detached(job)? {
+                    outcome.detail =
+                        Some("nobody waited for its end: a later verb recorded it".into());
+                }
                 let declared = self.declared_by(record, job)?;
                 self.checked(record, &declared, *outcome).0
             }
@@ -185,6 +210,12 @@ impl Engine<'_> {
         // What a killed supervisor left behind costs nothing but room; the next call goes on.
         self.provider.sweep(job, &self.settling()).ok();
         Ok(())
+    }
+
+    /// Returns whether nobody was meant to wait for a job.
+    fn is_detached(&self, job: &JobId) -> Result<bool, Failure> {
+        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
+        Ok(found.is_some_and(|job| job.terms.detached))
     }
 
     fn declared_by(

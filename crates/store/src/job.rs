@@ -3,6 +3,7 @@
 //! A job ends once; who comes second is told how it ended. Neither a variable's value nor output is stored here.
 use crate::column::{Json, instant, json, json_or_none, micros, name};
 use crate::fault::Fault;
+use crate::prune;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::job::JobOutcome;
 use bailiwick_contract::record::JobRecord;
@@ -14,6 +15,12 @@ pub(crate) fn add(connection: &Connection, record: &JobRecord) -> Result<(), Fau
         let id = &record.id;
         return Err(Fault::Conflict(format!(
             "job id `{id}` is taken: workspace `{workspace}` has a job of that name"
+        )));
+    }
+    if let Some(workspace) = prune::workspace_of(connection, &record.id)? {
+        let id = &record.id;
+        return Err(Fault::Conflict(format!(
+            "job id `{id}` is taken: workspace `{workspace}`, which was pruned, had a job of that name"
         )));
     }
     connection

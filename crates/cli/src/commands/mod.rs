@@ -9,8 +9,10 @@ mod export;
 mod inspect;
 mod list;
 mod logs;
+mod prune;
 mod put;
 mod run;
+mod seal;
 mod stop;
 mod version;
 
@@ -87,8 +89,12 @@ verbs! {
     Inspect in inspect,
     /// Publish a declared artifact to a host path, verified by its digest
     Export in export,
+    /// End what can happen in a workspace, and keep it readable
+    Seal in seal,
     /// Remove a workspace
     Destroy in destroy,
+    /// Remove what nobody needs any more; previews unless --apply is given
+    Prune in prune,
     /// List workspaces, newest first
     List in list,
     /// Print captured output; it outlives its workspace

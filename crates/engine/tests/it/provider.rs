@@ -15,6 +15,7 @@ use bailiwick_contract::provider::{
     Listed, ListedKind, Listing, Orphan, OutputBytes, OutputPart, Ports, Profile, Provider,
     ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, Streams, WorkspaceSpec,
 };
+use bailiwick_contract::time::Timestamp;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -57,6 +58,9 @@ pub(crate) struct Inner {
     pub(crate) makes_directory: Option<std::path::PathBuf>,
     pub(crate) write_fails: bool,
     pub(crate) remove_fails: bool,
+    pub(crate) discard_fails: bool,
+    /// When the output of each job last changed.
+    pub(crate) output_at: BTreeMap<JobId, Timestamp>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -222,6 +226,7 @@ impl Provider for FakeProvider {
         let mut inner = self.called("payload");
         inner.env = job.env.iter().map(|v| (v.name.clone(), v.value.expose().to_vec())).collect();
         inner.outputs.insert(job.id.clone(), script.output.clone());
+        inner.output_at.insert(job.id.clone(), cx.clock.now());
         let disk = inner.disks.get_mut(id).expect("it was created");
         disk.extend(
             script.writes.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.clone())),
@@ -338,16 +343,21 @@ impl Provider for FakeProvider {
     }
 
     fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        let inner = self.inner();
         let kept = |(job, bytes): (&JobId, &Vec<u8>)| KeptOutput {
             job: job.clone(),
             bytes: bytes.len() as u64,
-            changed_at: cx.clock.now(),
+            changed_at: inner.output_at.get(job).copied().unwrap_or_else(|| cx.clock.now()),
         };
-        Ok(self.inner().outputs.iter().map(kept).collect())
+        Ok(inner.outputs.iter().map(kept).collect())
     }
 
     fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        self.called("discard_output").outputs.remove(job);
+        let mut inner = self.called("discard_output");
+        if inner.discard_fails {
+            return Err(broken("remove the output"));
+        }
+        inner.outputs.remove(job);
         Ok(())
     }
 
