@@ -187,7 +187,9 @@ impl Engine<'_> {
             WorkspaceState::Ready | WorkspaceState::Running if self.is_present(&now)? => {
                 self.busy(&now)
             }
-            // A job goes on without its files, or a verb is at work that knows better.
+            // A verb is at work there, such as a removal that will say what became of it.
+            WorkspaceState::Ready if !self.intents(&record.id)?.is_empty() => self.busy(&now),
+            // A job goes on without its files.
             WorkspaceState::Ready | WorkspaceState::Running => Ok(self.provider_failure(lost)),
             WorkspaceState::Requested | WorkspaceState::Provisioning => self.busy(&now),
             WorkspaceState::Failed => Ok(self.not_ready(&now)),

@@ -31,6 +31,15 @@ pub struct OpenWork {
     pub alive: bool,
 }
 
+/// What a reconciliation of everything came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconciled {
+    /// A line for each thing that was settled, and for each workspace that could not be.
+    pub done: Vec<String>,
+    /// What is open after it.
+    pub open: Vec<OpenWork>,
+}
+
 impl Engine<'_> {
     /// Lists workspaces, newest first.
     ///
@@ -97,14 +106,9 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// [`Failure`] where the store cannot be read.
-    pub fn reconcile_everything(&self) -> Result<Vec<String>, Failure> {
-        let mut notes = self.reconcile_all()?;
-        let work = self.open_work()?;
-        notes.extend(work.into_iter().map(|OpenWork { what, alive }| match alive {
-            true => format!("{what} was left alone: somebody is at work on it"),
-            false => format!("{what} is still open"),
-        }));
-        Ok(notes)
+    pub fn reconcile_everything(&self) -> Result<Reconciled, Failure> {
+        let done = self.reconcile_all()?;
+        Ok(Reconciled { done, open: self.open_work()? })
     }
 
     /// Returns every intent that is open in a workspace of this provider. It settles nothing.

@@ -179,7 +179,11 @@ impl Engine<'_> {
             Ok(outputs) => outputs,
             Err(error) => {
                 let why = crate::failure::told(&error);
-                survey.attention.push(format!("captured output was not looked for: {why}"));
+                survey.attention.push(format!(
+                    "captured output was not looked for, and so no tombstone goes: {why}"
+                ));
+                // What is kept of their output would be on no record afterwards.
+                survey.tombstones.clear();
                 return Ok(());
             }
         };
@@ -265,9 +269,8 @@ impl Engine<'_> {
         }
         let failed = self.discard(&mut tally, survey.outputs);
         for tombstone in survey.tombstones {
-            // What is kept of its output would be on no record afterwards.
             if !tombstone.jobs.iter().any(|job| failed.contains(job)) {
-                self.bury(&mut tally, tombstone.id);
+                self.bury(&mut tally, tombstone);
             }
         }
         tally
@@ -287,6 +290,8 @@ impl Engine<'_> {
                 tally.workspaces.push(ended.id.clone());
                 tell_discarded(package, &ended.pending.iter().collect::<Vec<_>>());
             }
+            // Another verb was quicker.
+            Err(failure) if failure.reason == "workspace_destroyed" => {}
             Err(failure) => {
                 tally.facts.kept += 1;
                 tally.attention.extend(failure.notes.iter().cloned());
@@ -314,7 +319,15 @@ impl Engine<'_> {
         failed
     }
 
-    fn bury(&self, tally: &mut Tally, id: WorkspaceId) {
+    /// Removes a tombstone, and before it whatever is left of its jobs, which would be on no record afterwards.
+    fn bury(&self, tally: &mut Tally, Tombstone { id, jobs }: Tombstone) {
+        for job in &jobs {
+            if let Err(error) = self.provider.discard_output(job, &self.settling()) {
+                let why = crate::failure::told(&error);
+                tally.attention.push(format!("the record of workspace {id} is kept: {why}"));
+                return;
+            }
+        }
         let mut batch = Batch::new(&id, WorkspaceState::Destroyed, self.now());
         match self.append(batch.push(Change::WorkspacePruned)) {
             Ok(()) => tally.tombstones.push(id),

@@ -73,11 +73,14 @@ impl<'w> Settling<'w> {
         self.batch.entries().iter().filter(closes).count()
     }
 
-    /// Expires a workspace that nobody is at work in, where its time is over.
+    /// Returns whether the workspace's time is over and nothing is under way there.
+    fn is_due(&self) -> bool {
+        let state = self.batch.state();
+        WorkspaceRecord { state, ..self.record.clone() }.has_to_expire(self.batch.at())
+    }
+
     fn expire(&mut self) {
-        let (id, state, at) = (&self.record.id, self.batch.state(), self.record.about.expires_at);
-        let now = WorkspaceRecord { state, ..self.record.clone() };
-        let Some(at) = at.filter(|_| now.has_to_expire(self.batch.at())) else { return };
+        let (id, at) = (&self.record.id, self.record.about.expires_at.unwrap_or_default());
         self.notes.push(format!("workspace {id} has expired: its time was over at {at}"));
         self.batch.step(WorkspaceState::Expired);
     }
@@ -113,7 +116,9 @@ impl Engine<'_> {
         if !settling.alive && settling.batch.state() == WorkspaceState::Running {
             settling.batch.step(WorkspaceState::Ready);
         }
-        if settling.closed() == intents.len() {
+        let quiet = settling.closed() == intents.len();
+        // A lost one reads `failed`, and the verb that looks for it says so.
+        if quiet && settling.is_due() && self.is_present(&record)? {
             settling.expire();
         }
         self.commit(settling)

@@ -8,7 +8,7 @@ use bailiwick_contract::enforcement::{Capabilities, Enforcement, Label, Lack};
 use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::provider::{ProviderError, ProviderName};
 use bailiwick_contract::store::{Store, StorePort};
-use bailiwick_engine::list::OpenWork;
+use bailiwick_engine::list::{OpenWork, Reconciled};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -153,7 +153,7 @@ fn store_check(app: &App) -> Check {
     }
 }
 
-/// The largest database whose pages are all looked at: 256 MiB take about a second.
+/// The largest database whose pages are all looked at: 256 MiB take 0.2 s from a warm cache.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
 
 /// Looks at every page of a state that was opened.
@@ -187,10 +187,10 @@ fn intent_checks(args: &Args, app: &App) -> Vec<Check> {
         ];
     }
     match engine.reconcile_everything() {
-        Ok(lines) if lines.is_empty() => {
-            vec![Check::good("intents", "there was nothing to settle")]
+        Ok(Reconciled { done, open }) => {
+            let settled = done.into_iter().map(|line| Check::good("intents", line));
+            settled.chain([open_check(open)]).collect()
         }
-        Ok(lines) => lines.into_iter().map(|line| Check::good("intents", line)).collect(),
         Err(failure) => vec![Check::of_failure("intents", &failure)],
     }
 }

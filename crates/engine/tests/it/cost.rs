@@ -22,7 +22,8 @@ fn reads(idle: usize) -> Vec<(&'static str, u64)> {
         ("destroy", |world| drop(world.destroy(true).expect("destroyed"))),
         ("doctor --reconcile", |world| {
             let notes = world.engine().reconcile_everything().expect("settled");
-            assert!(notes[0].contains("workspace demo: job"), "{notes:?}");
+            assert!(notes.done[0].contains("workspace demo: job"), "{notes:?}");
+            assert!(notes.open.is_empty(), "{notes:?}");
         }),
     ];
     let count = |(name, verb): Verb| {

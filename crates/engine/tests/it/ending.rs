@@ -144,6 +144,16 @@ fn somebody_at_work_is_not_expired() {
 }
 
 #[test]
+fn a_lost_workspace_reads_failed_however_long_its_time_is_over() {
+    let world = expiring();
+    world.pass(HOUR);
+    world.provider.inner().disks.clear();
+    let seen = world.inspect("demo").expect("seen").package;
+    assert_eq!(seen.facts.state.as_deref(), Some("failed"));
+    assert!(seen.warnings.iter().any(|line| line.contains("no longer holds")), "{seen:?}");
+}
+
+#[test]
 fn a_sealed_workspace_can_be_read_and_not_used() {
     let world = World::with_demo();
     world.script(writing_pi());
