@@ -2,7 +2,9 @@
 //!
 //! Only what a caller can act on gets a variant of its own; the rest names the step.
 use bailiwick_contract::provider::ProviderError;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Makes the error of a step on a path; the step reads as `read the disk`.
@@ -19,6 +21,11 @@ pub(super) fn named(step: String, source: io::Error) -> ProviderError {
         }
         _ => ProviderError::Host { step, source: Box::new(source) },
     }
+}
+
+/// Reads bytes as a path.
+pub(super) fn os(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 /// Shows a path on one line.
