@@ -88,3 +88,27 @@ fn old_output_and_tombstones_go_and_their_ids_stay_taken() {
         assert!(!env.json(0, &["list", "--all"]).to_string().contains("\"gone\""));
     });
 }
+
+#[test]
+fn a_prune_that_is_killed_is_finished_by_the_next() {
+    each_user(|env| {
+        let names: Vec<String> = (0..8).map(|n| format!("gone-{n}")).collect();
+        for name in &names {
+            drop(exec_script(env, 0, &["--workspace-id", name], "echo words"));
+        }
+        // Somewhere in the middle, or after the end where this machine is quick.
+        for millis in [2, 4, 8] {
+            let killed = env.start(["prune", "--apply", "--older-than", "0"]);
+            thread::sleep(Duration::from_millis(millis));
+            drop(killed.kill());
+        }
+        drop(prune(env, &["--apply", "--older-than", "0"]));
+        assert_eq!(std::fs::read_dir(env.home().join("jobs")).map_or(0, Iterator::count), 0);
+        for name in &names {
+            let seen = env.json(0, &["inspect", name]);
+            assert!(seen["outcome_summary"].to_string().contains("pruned at"), "{seen}");
+        }
+        let health = env.json(0, &["doctor"]);
+        assert!(!health.to_string().contains("on no record"), "{health}");
+    });
+}
