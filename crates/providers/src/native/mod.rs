@@ -4,6 +4,7 @@
 //! `bailiwick-isolation`; here are the disks, the holds on them and the conversation with a supervisor.
 mod cwd;
 mod disks;
+mod explain;
 mod files;
 mod hold;
 mod home;
@@ -151,8 +152,8 @@ impl Provider for Native {
         run::run(self, id, job, &mut ports, cx)
     }
 
-    fn plan(&self, _: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
-        Err(trouble::named("plan".into(), std::io::ErrorKind::Unsupported.into()))
+    fn plan(&self, spec: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
+        explain::lines(&self.home, self.facts()?, spec)
     }
 
     fn launch(
