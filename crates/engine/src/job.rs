@@ -122,7 +122,7 @@ impl Engine<'_> {
             source: job.id.as_str().into(),
             truncated: kept < bytes,
             excerpt: format!(
-                "{} logs --raw {}\n{what}; sha256 of all that was produced: {sha256}\n",
+                "{} logs --raw {}\n{what}, with sha256 {sha256}\n",
                 self.program, job.id
             ),
         }

@@ -23,6 +23,7 @@ mod schema;
 mod secrets;
 mod stdin;
 mod stop_race;
+mod stream;
 mod support;
 mod wait;
 mod worked_example;

@@ -16,8 +16,9 @@ fn without_times(mut package: Value, id: &str) -> String {
 fn it_prints_what_run_would_have_printed_and_again_when_asked_again() {
     each_user(|env| {
         create(env, &[]);
-        let words = ["ws", "sh", "-c", "echo out; echo err >&2; exit 4"];
-        let ran = env.run([&["run", "--json", "--job-id", "job-one"], &words[..]].concat()).exits(6);
+        let words = ["ws", "sh", "-c", "echo out; exit 4"];
+        let ran =
+            env.run([&["run", "--json", "--job-id", "job-one"], &words[..]].concat()).exits(6);
         let detach = ["run", "--json", "--detach", "--job-id", "job-two"];
         drop(env.run([&detach[..], &words].concat()).exits(0));
         let waited = env.run(["wait", "--json", "job-two"]).exits(6);
