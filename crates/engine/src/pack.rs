@@ -3,6 +3,7 @@
 //! A package is built whole and bounded once, at its end. What it says of a job is in `job`; how it is cut and shown, in
 //! `render`.
 use crate::engine::Engine;
+use crate::job::reference;
 use crate::render::{Bounded, FLOOR, Retrieval, Sections, bounded};
 use crate::requests::{Bound, Report};
 use crate::text::{printable, quoted};
@@ -12,7 +13,8 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::package::{
-    Artifact, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage, Status,
+    Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
+    Status,
 };
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::record::WorkspaceRecord;
@@ -71,8 +73,24 @@ impl Engine<'_> {
         let sections = if nine { Sections::Nine } else { Sections::All };
         let handle = job.map_or(package.provenance.workspace_id.as_str(), JobId::as_str).to_owned();
         let retrieval = Retrieval { handle, job: job.map(|job| job.as_str().into()) };
+        let reference = self.reference_if_cut(&package);
+        let first = bounded(package.clone(), max_bytes, &retrieval, sections);
+        let Some(reference) = reference.filter(|_| is_excerpt_cut(&package, &first.package)) else {
+            return Report { package: first.package, exit, cut: first.cut };
+        };
+        let mut package = package;
+        package.evidence.insert(1, reference);
         let Bounded { package, cut } = bounded(package, max_bytes, &retrieval, sections);
         Report { package, exit, cut }
+    }
+
+    /// Returns the evidence to add where a bound cuts the output of a package's job; none where it has that already.
+    fn reference_if_cut(&self, package: &ResultPackage) -> Option<Evidence> {
+        let job = package.provenance.job_id.as_str();
+        let (first, output) = (package.evidence.first()?, package.facts.output.as_ref()?);
+        let of_job = first.kind == EvidenceKind::Excerpt && first.source == job;
+        let is_there = package.evidence.iter().any(|one| one.kind == EvidenceKind::Reference);
+        (of_job && !is_there).then(|| reference(self.program, job, output))
     }
 
     /// Returns the line that says an artifact still has to be exported.
@@ -90,6 +108,12 @@ impl Engine<'_> {
             quoted(name)
         )
     }
+}
+
+/// Returns whether a bound cut the first piece of evidence, which is a job's output.
+fn is_excerpt_cut(whole: &ResultPackage, cut: &ResultPackage) -> bool {
+    let excerpt = |package: &ResultPackage| Some(package.evidence.first()?.excerpt.clone());
+    excerpt(whole) != excerpt(cut)
 }
 
 /// Refuses a bound below the floor; called before a verb does anything.
