@@ -1,8 +1,9 @@
 //! What a job was declared to leave: checks that have to hold, and numbers that it wrote.
 //!
 //! A check is a job of its own, run after its job under the same hold and within what is left of its wall clock; both are
-//! settled in one batch. It gets its job's directory, but none of the variables that were forwarded to it. Whoever settles
-//! a job for a dead caller runs no check: one that is not on record counts as not run.
+//! settled in one batch. It gets its job's directory, but none of the variables that were forwarded to it. `wait` runs those of
+//! a job that nobody else began to check; any other verb that settles a job for a dead caller runs none, and one that is not
+//! on record counts as not run.
 use crate::engine::Engine;
 use crate::flight::Flight;
 use crate::job::narrowed;
