@@ -35,6 +35,7 @@ mod secrets;
 mod seed_script;
 mod stdin;
 mod stop_race;
+mod stream;
 mod support;
 mod wait;
 mod worked_example;
