@@ -68,12 +68,12 @@ pub struct Entry {
 }
 
 /// What an entry says and does.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a batch holds a dozen of them, once; a box would be one more thing to say everywhere"
-)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a batch holds a few of them, and is gone with its verb"
+)]
 pub enum Change {
     /// A verb is about to act.
     IntentOpened {

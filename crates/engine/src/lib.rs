@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod about;
+mod checks;
 pub mod create;
 pub mod declare;
 pub mod destroy;
@@ -14,6 +15,9 @@ pub mod exec;
 mod expire;
 pub mod export;
 mod failure;
+mod flight;
+pub mod follow;
+pub mod grep;
 mod hold;
 mod inputs;
 pub mod inspect;
@@ -32,5 +36,6 @@ pub mod run;
 pub mod seal;
 pub mod stop;
 pub mod text;
+pub mod wait;
 
 pub use engine::Engine;

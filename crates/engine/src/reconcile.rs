@@ -2,6 +2,7 @@
 //!
 //! It costs as much as there are open intents, and touches only what no living process holds. Everything that it finds
 //! out of one workspace goes into one batch; where another verb was quicker, its word stands.
+use crate::checks::with_checks;
 use crate::engine::Engine;
 use crate::hold::Attempt;
 use crate::journal::Batch;
@@ -186,15 +187,13 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(mut outcome) => {
-                // A package that is made again from the record says so too.
-                if outcome.detail.is_none() && !self.is_detached(job)? {
-                    outcome.detail =
-                        Some("nobody waited for its end: a later verb recorded it".into());
+            Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
+                Some(outcome) => outcome,
+                None => {
+                    settling.alive = true;
+                    return Ok(());
                 }
-                let declared = self.declared_by(record, job)?;
-                self.checked(record, &declared, *outcome).0
-            }
+            },
             Recovered::NeverStarted => {
                 settling.never_started = true;
                 self.without_end(intent, job, Reason::NeverStarted)
@@ -210,6 +209,9 @@ impl Engine<'_> {
             }
             _ => format!("job {job} had ended with {} while nobody waited for it", outcome.status),
         };
+        let skipped = outcome.checks.iter().filter(|check| check.job.is_none()).count();
+        let note =
+            if skipped == 0 { note } else { format!("{note}; {skipped} check(s) were not run") };
         settling.batch.push(Change::JobEnded { job: job.clone(), outcome, package: None });
         settling.close(intent, Phase::Reconciled, note);
         // What a killed supervisor left behind costs nothing but room; the next call goes on.
@@ -217,13 +219,27 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns whether nobody was meant to wait for a job.
-    fn is_detached(&self, job: &JobId) -> Result<bool, Failure> {
+    /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.
+    fn assess_on_record(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobId,
+        outcome: JobOutcome,
+    ) -> Result<Option<JobOutcome>, Failure> {
+        let declared = self.declared_by(record, job)?;
+        let outcome = self.checked(record, &declared, outcome).0;
         let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
-        Ok(found.is_some_and(|job| job.terms.detached))
+        let Some(found) = found else { return Ok(Some(outcome)) };
+        let Some(results) = self.recorded_checks(record, &found)? else { return Ok(None) };
+        let mut outcome = self.measured(record, &found, outcome);
+        // A package that is made again from the record says so too.
+        if outcome.detail.is_none() && !found.terms.detached {
+            outcome.detail = Some("nobody waited for its end: a later verb recorded it".into());
+        }
+        Ok(Some(with_checks(outcome, results)))
     }
 
-    fn declared_by(
+    pub(crate) fn declared_by(
         &self,
         record: &WorkspaceRecord,
         job: &JobId,

@@ -15,6 +15,7 @@ mod run;
 mod seal;
 mod stop;
 mod version;
+mod wait;
 
 pub(crate) use version::text as version_text;
 
@@ -83,6 +84,8 @@ verbs! {
     Run in run,
     /// Create, run, export and destroy in one call
     Exec in exec,
+    /// Wait for a job's end and report it
+    Wait in wait,
     /// End a workspace's job; previews unless --apply is given
     Stop in stop,
     /// Report a workspace's state and what it has cost, or a job's captured output

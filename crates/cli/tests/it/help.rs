@@ -14,6 +14,7 @@ fn the_help_of_every_verb_is_as_recorded() {
         ("put", expect_file!["help/put.txt"]),
         ("run", expect_file!["help/run.txt"]),
         ("exec", expect_file!["help/exec.txt"]),
+        ("wait", expect_file!["help/wait.txt"]),
         ("stop", expect_file!["help/stop.txt"]),
         ("inspect", expect_file!["help/inspect.txt"]),
         ("export", expect_file!["help/export.txt"]),

@@ -7,6 +7,8 @@
 mod arguments;
 mod bad_input;
 mod bound;
+mod checks;
+mod detach;
 mod doctor;
 mod dry_run;
 mod exit_codes;
@@ -26,5 +28,9 @@ mod readme;
 mod schema;
 mod seal;
 mod secrets;
+mod stdin;
+mod stop_race;
+mod stream;
 mod support;
+mod wait;
 mod worked_example;

@@ -1,6 +1,6 @@
 //! The happy path of each verb, and that each appends twice: before its effect and after it.
 use crate::provider::Script;
-use crate::world::{World, declaring, job, writing_pi, ws};
+use crate::world::{World, declaring, job, running, writing_pi, ws};
 use bailiwick_contract::bytes::Secret;
 use bailiwick_contract::context::Clock as _;
 use bailiwick_contract::error::ExitCode;
@@ -267,11 +267,10 @@ fn a_second_run_waits_and_says_for_whom() {
     let hold = hold_demo(&world);
     let told = std::sync::Mutex::new(Vec::new());
     let request = RunRequest {
-        workspace: ws("demo"),
         job: job(&["true"]),
         wait: Some(Duration::from_secs(1)),
         notice: &|line| told.lock().expect("not poisoned").push(line.to_owned()),
-        bound: None,
+        ..running("demo")
     };
     let refused = world.engine().run(&request).expect_err("held all the time");
     assert_eq!((refused.reason, refused.retryable), ("workspace_busy", true));

@@ -4,7 +4,9 @@
 //! holds here holds over the real ones; the tests of `bailiwick-providers` prove that of the native one.
 
 mod about;
+mod checks;
 mod cost;
+mod detach;
 mod ending;
 mod exec;
 mod lifecycle;
