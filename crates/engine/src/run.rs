@@ -178,7 +178,15 @@ impl Engine<'_> {
             package: None,
         };
         let (declares, intent) = (&request.declares, self.mint_intent());
-        Flight { job, declares, inputs: Vec::new(), intent, checks: Vec::new(), absent: Vec::new() }
+        Flight {
+            job,
+            declares,
+            inputs: Vec::new(),
+            intent,
+            adopted: false,
+            checks: Vec::new(),
+            absent: Vec::new(),
+        }
     }
 
     /// Looks whether a job made what it declared; returns the names of what it did not, each with the line that says

@@ -30,6 +30,10 @@ pub(crate) struct Script {
     pub(crate) kills_caller: bool,
     /// The caller is killed before it opens the gate.
     pub(crate) kills_before: bool,
+    /// The caller is killed once the job has ended.
+    pub(crate) kills_after: bool,
+    /// The sandbox cannot be set up.
+    pub(crate) fails: bool,
     /// The wall clock ends the job.
     pub(crate) timed_out: bool,
     /// The job runs until it is stopped.
@@ -44,6 +48,8 @@ impl Default for Script {
             writes: Vec::new(),
             kills_caller: false,
             kills_before: false,
+            kills_after: false,
+            fails: false,
             timed_out: false,
             endless: false,
         }
@@ -287,6 +293,9 @@ impl Provider for FakeProvider {
         drop(self.called("run"));
         let script = self.script_of(job);
         assert!(!script.kills_before, "the caller is killed here");
+        if script.fails {
+            return Err(broken("make a namespace"));
+        }
         hold.jobs.lock().expect("no test panics with it").push(job.id.clone());
         self.inner().kept.push(job.id.clone());
         gate.open().map_err(ProviderError::Gate)?;
@@ -310,6 +319,8 @@ impl Provider for FakeProvider {
         inner.recovered.insert(job.id.clone(), Recovered::Ended(Box::new(outcome.clone())));
         inner.running.retain(|running| *running != job.id);
         self.0.1.notify_all();
+        drop(inner);
+        assert!(!script.kills_after, "the caller is killed here");
         Ok(outcome)
     }
 
