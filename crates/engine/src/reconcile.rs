@@ -187,20 +187,13 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(mut outcome) => {
-                // A package that is made again from the record says so too.
-                if outcome.detail.is_none() && !self.is_detached(job)? {
-                    outcome.detail =
-                        Some("nobody waited for its end: a later verb recorded it".into());
+            Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
+                Some(outcome) => outcome,
+                None => {
+                    settling.alive = true;
+                    return Ok(());
                 }
-                match self.assess_on_record(record, job, *outcome)? {
-                    Some(outcome) => outcome,
-                    None => {
-                        settling.alive = true;
-                        return Ok(());
-                    }
-                }
-            }
+            },
             Recovered::NeverStarted => {
                 settling.never_started = true;
                 self.without_end(intent, job, Reason::NeverStarted)
@@ -226,12 +219,6 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns whether nobody was meant to wait for a job.
-    fn is_detached(&self, job: &JobId) -> Result<bool, Failure> {
-        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
-        Ok(found.is_some_and(|job| job.terms.detached))
-    }
-
     /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.
     fn assess_on_record(
         &self,
@@ -244,7 +231,11 @@ impl Engine<'_> {
         let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
         let Some(found) = found else { return Ok(Some(outcome)) };
         let Some(results) = self.recorded_checks(record, &found)? else { return Ok(None) };
-        let outcome = self.measured(record, &found, outcome);
+        let mut outcome = self.measured(record, &found, outcome);
+        // A package that is made again from the record says so too.
+        if outcome.detail.is_none() && !found.terms.detached {
+            outcome.detail = Some("nobody waited for its end: a later verb recorded it".into());
+        }
         Ok(Some(with_checks(outcome, results)))
     }
 

@@ -54,7 +54,7 @@ impl Engine<'_> {
         let ports = Ports { hold: &*hold, gate: &mut gate, live };
         if request.detach {
             let launched = self.provider.launch(&record.id, &spec, ports, &self.cx());
-            launched.map_err(|error| self.provider_failure(error))?;
+            launched.map_err(|error| told(self.provider_failure(error)))?;
             return Ok(self.detached(&record, &flight, notes, request));
         }
         let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
