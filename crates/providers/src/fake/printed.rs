@@ -13,6 +13,9 @@ use sha2::{Digest as _, Sha256};
 /// The most that is given at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// Takes the next bytes and the stream that they belong to.
+type Take<'t, E> = dyn FnMut(Stream, &[u8]) -> Result<(), E> + 't;
+
 /// What a job has printed by some instant.
 #[derive(Debug)]
 pub(super) struct Printed<'a> {
@@ -63,7 +66,7 @@ impl<'a> Printed<'a> {
         &self,
         (start, end): (u64, u64),
         streams: Streams,
-        take: &mut dyn FnMut(Stream, &[u8]) -> Result<(), E>,
+        take: &mut Take<'_, E>,
     ) -> Result<(), E> {
         for run in self.runs.iter().filter(|run| wanted(run.stream, streams)) {
             run.give(start.max(run.start), end.min(run.end), take)?;
@@ -116,12 +119,7 @@ const fn wanted(stream: Stream, streams: Streams) -> bool {
 }
 
 impl Run<'_> {
-    fn give<E>(
-        &self,
-        start: u64,
-        end: u64,
-        take: &mut dyn FnMut(Stream, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn give<E>(&self, start: u64, end: u64, take: &mut Take<'_, E>) -> Result<(), E> {
         if start >= end {
             return Ok(());
         }

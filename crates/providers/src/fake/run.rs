@@ -190,7 +190,7 @@ fn ask(fake: &Fake, job: &JobId, grace_us: u64, cx: &OpCx<'_>) -> io::Result<boo
     let now = cx.clock.now();
     let alive = matches!(look_locked(&fake.home, &dir, now)?, Known::Alive { .. });
     if alive {
-        dir.set_stop(&Stop { at: now, grace_us })?;
+        dir.set_stop(Stop { at: now, kill_at: after(now, grace_us) })?;
     }
     drop(lock);
     Ok(alive)
