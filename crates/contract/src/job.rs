@@ -206,7 +206,7 @@ pub struct OutputFacts {
     pub lines: u64,
     /// Whether each stream, taken whole, is UTF-8.
     pub encoding: Encoding,
-    /// SHA-256 of all bytes produced, in order of arrival, as 64 hex digits.
+    /// SHA-256 of the bytes kept, in order of arrival, as 64 hex digits: what `logs --raw | sha256sum` gives.
     pub sha256: String,
 }
 

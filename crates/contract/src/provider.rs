@@ -237,7 +237,8 @@ pub trait EntrySource {
 pub enum OutputPart {
     /// All that was kept.
     Kept,
-    /// Produced bytes `start..end`, as far as they were kept.
+    /// Produced bytes `start..end`, as far as they were kept: `head` is what lies in the kept beginning, `tail` what lies in the kept
+    /// end, and `omitted` what of the range was produced and lies between.
     Range {
         /// The first byte.
         start: u64,
@@ -441,10 +442,11 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<OutputBytes, ProviderError>;
 
-    /// Streams all captured output that was kept, of both streams or of one.
+    /// Streams all captured output that was kept, of both streams or of one. Which output is whose is known once the job has
+    /// ended: until then, and where its supervisor was lost, only both can be had.
     ///
     /// # Errors
-    /// `sink` got a prefix of it.
+    /// `sink` got a prefix of it; nothing, where one stream cannot be told apart.
     fn stream_output(
         &self,
         job: &JobId,
@@ -471,7 +473,8 @@ pub trait Provider: Send + Sync {
     /// The output is as it was.
     fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError>;
 
-    /// Removes what is kept of a job that has ended; nothing happens to one that is in flight, or is gone already.
+    /// Removes what is kept of a job that has ended, its outcome too, which has to be on record; nothing happens to one that is in
+    /// flight, or is gone already.
     ///
     /// # Errors
     /// Some of it may be left; removing again goes on.

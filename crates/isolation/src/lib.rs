@@ -18,7 +18,6 @@ pub mod sandbox;
 pub mod skeleton;
 pub mod spawn;
 pub mod spec;
-pub mod text;
 pub mod wire;
 
 mod init;

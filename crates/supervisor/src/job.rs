@@ -15,6 +15,7 @@ use bailiwick_isolation::sandbox::Sandbox;
 use bailiwick_isolation::wire::{FrameReader, FromInit, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,8 +29,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// How long init may take to end the sandbox and to say what it used, before it is killed itself.
 const INIT_ANSWERS_WITHIN: Duration = Duration::from_millis(100);
 
-/// One read; the default pipe holds 64 KiB (pipe(7)).
-const READ_BYTES: usize = 128 << 10;
+/// Reads of one pipe in a row, before others are listened to again.
+const READS_MAX: usize = 16;
 
 /// What a pipe is widened to once a job turns out to print much: what any user may have (pipe(7)).
 const PIPE_BYTES: usize = 1 << 20;
@@ -77,7 +78,6 @@ pub(crate) struct Job<'a> {
     input: Option<Input>,
     pipes_open: [bool; 2],
     init_speaks: bool,
-    buffer: Vec<u8>,
 }
 
 /// What has been seen so far.
@@ -117,7 +117,9 @@ pub(crate) struct Seen {
 impl<'a> Job<'a> {
     /// Takes the parts over; nothing has been heard yet.
     pub(crate) fn new(parts: JobParts<'a>) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&parts.caller, true)?;
+        for fd in [parts.caller.as_fd(), parts.sandbox.stdout(), parts.sandbox.stderr()] {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
         let dir = openat(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let disk = PathBuf::from(OsStr::from_bytes(parts.plan.disk.as_bytes()));
         Ok(Self {
@@ -133,7 +135,6 @@ impl<'a> Job<'a> {
             input: parts.input,
             pipes_open: [true, true],
             init_speaks: true,
-            buffer: vec![0; READ_BYTES],
         })
     }
 }
@@ -159,22 +160,13 @@ impl Job<'_> {
 
     /// Takes what a pipe holds, and no more: a job can have given its end away to a process outside.
     fn drain(&mut self, stream: Stream) -> io::Result<()> {
-        rustix::io::ioctl_fionbio(self.pipe(stream), true)?;
         let enough = self.capture.produced().saturating_add(PIPE_BYTES as u64);
         while self.pipes_open[stream as usize] && self.capture.produced() < enough {
-            match self.read(stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                other => other?,
+            if !self.read_once(stream)? {
+                break;
             }
         }
         Ok(())
-    }
-
-    fn pipe(&self, stream: Stream) -> BorrowedFd<'_> {
-        match stream {
-            Stream::Out => self.sandbox.stdout(),
-            Stream::Err => self.sandbox.stderr(),
-        }
     }
 
     fn wait_and_act(&mut self) -> io::Result<()> {
@@ -215,7 +207,7 @@ impl Job<'_> {
             sources.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         let timeout = self.timeout().map(|left| Timespec::try_from(left).unwrap_or(LONG));
         match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut ready = Ready::default();
@@ -267,16 +259,10 @@ impl Job<'_> {
     }
 
     fn read(&mut self, stream: Stream) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let got = rustix::io::read(self.pipe(stream), buffer.as_mut_slice());
-        if let Ok(length) = got {
-            self.capture.take(stream, &buffer[..length]);
-        }
-        self.buffer = buffer;
-        match got {
-            Ok(0) => self.pipes_open[stream as usize] = false,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        for _ in 0..READS_MAX {
+            if !self.read_once(stream)? {
+                break;
+            }
         }
         if !self.seen.pipes_widened && self.capture.produced() > MUCH_OUTPUT_BYTES {
             self.seen.pipes_widened = true;
@@ -285,6 +271,25 @@ impl Job<'_> {
             rustix::pipe::fcntl_setpipe_size(self.sandbox.stderr(), PIPE_BYTES).ok();
         }
         Ok(())
+    }
+
+    /// Takes what one read gives; returns whether there may be more at once.
+    fn read_once(&mut self, stream: Stream) -> io::Result<bool> {
+        let pipe = match stream {
+            Stream::Out => self.sandbox.stdout(),
+            Stream::Err => self.sandbox.stderr(),
+        };
+        match rustix::io::read(pipe, self.capture.space()) {
+            Ok(0) => self.pipes_open[stream as usize] = false,
+            Ok(length) => {
+                self.capture.take(stream, length);
+                return Ok(true);
+            }
+            Err(Errno::INTR) => return Ok(true),
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(false)
     }
 
     fn hear_init(&mut self) {
@@ -399,6 +404,7 @@ impl Job<'_> {
     }
 
     fn tick(&mut self) {
+        self.capture.flush();
         self.watch_memory();
         if let Some(over) = self.storage.tick() {
             match over.reason {

@@ -8,6 +8,7 @@ mod capture;
 mod control;
 mod input;
 mod job;
+mod keep;
 mod memory;
 mod outcome;
 mod serve;

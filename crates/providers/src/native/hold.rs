@@ -43,6 +43,11 @@ impl NativeHold {
     }
 }
 
+/// Locks the directory of a job; `None` while its caller or its supervisor has the lock.
+pub(super) fn lock_job(dir: &Path) -> io::Result<Option<OwnedFd>> {
+    lock(dir, 0)
+}
+
 /// Returns whether the caller of a job is alive, given the job's directory.
 pub(crate) fn is_kept(dir: &Path) -> io::Result<bool> {
     match lock(dir, 0) {

@@ -32,9 +32,14 @@ impl Home {
         self.workspace(id).join("tree")
     }
 
+    /// The directories of all jobs.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        self.0.join("jobs")
+    }
+
     /// Where a job's supervisor works.
     pub(crate) fn job(&self, id: &JobId) -> PathBuf {
-        self.0.join("jobs").join(id.as_str())
+        self.jobs().join(id.as_str())
     }
 
     pub(crate) fn skeleton(&self) -> PathBuf {

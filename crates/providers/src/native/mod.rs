@@ -13,6 +13,7 @@ mod host_path;
 pub(crate) mod listing;
 mod output;
 mod profile;
+mod retention;
 mod run;
 pub(crate) mod stdin;
 mod stop;
@@ -168,20 +169,20 @@ impl Provider for Native {
 
     fn follow_output(
         &self,
-        _: &JobId,
-        _: u64,
-        _: &mut dyn ByteSink,
-        _: &OpCx<'_>,
+        job: &JobId,
+        from: u64,
+        sink: &mut dyn ByteSink,
+        cx: &OpCx<'_>,
     ) -> Result<Followed, ProviderError> {
-        Err(trouble::named("follow".into(), std::io::ErrorKind::Unsupported.into()))
+        output::follow(&self.home.job(job), from, sink, cx)
     }
 
-    fn kept_outputs(&self, _: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
-        Err(trouble::named("list outputs".into(), std::io::ErrorKind::Unsupported.into()))
+    fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        retention::kept(&self.home, cx)
     }
 
-    fn discard_output(&self, _: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        Err(trouble::named("discard".into(), std::io::ErrorKind::Unsupported.into()))
+    fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        retention::discard(&self.home.job(job))
     }
 
     fn list(
@@ -227,11 +228,11 @@ impl Provider for Native {
     fn stream_output(
         &self,
         job: &JobId,
-        _: Streams,
+        streams: Streams,
         sink: &mut dyn ByteSink,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        output::stream(&self.home, job, sink, cx)
+        output::stream(&self.home, job, streams, sink, cx)
     }
 
     fn read(

@@ -4,12 +4,12 @@
 //! the gate is open, whatever goes wrong is an outcome.
 use super::hold::NativeHold;
 use super::home::make_private;
-use super::{Native, cwd, host, host_path, stdin, trouble};
+use super::{Native, cwd, host, host_path, output, stdin, trouble};
 use bailiwick_contract::bytes::ByteString;
-use bailiwick_contract::context::OpCx;
+use bailiwick_contract::context::{CancelToken, OpCx};
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, OutputFacts, Reason, Usage};
-use bailiwick_contract::provider::{Gate, Hold, Ports, ProviderError};
+use bailiwick_contract::provider::{ByteSink, Gate, Hold, Ports, ProviderError};
 use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::plan::{Plan, plan};
 use bailiwick_isolation::record::OutcomeFile;
@@ -23,11 +23,14 @@ use bailiwick_isolation::wire::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a waiting caller looks whether it was cancelled.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How often output is given to a caller that reads along.
+const GIVE_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The grace of a job whose caller was cancelled: that of `stop`.
 const CANCEL_GRACE_MS: u64 = 2_000;
@@ -53,7 +56,10 @@ pub(super) fn run(
     send(supervisor.as_fd(), &Request::Go { alone: false }).ok();
     let patience = Duration::from_millis(job.policy.policy.budget.wall_clock_ms);
     let deadline = cx.clock.monotonic().saturating_add(patience).saturating_add(GIVE_UP_AFTER);
-    let outcome = match converse(&mut supervisor, deadline, cx) {
+    let mut live = Live { dir: native.home.job(&job.id), next: 0, sink: ports.live.take() };
+    let said = converse(&mut supervisor, deadline, &mut live, cx);
+    live.give(cx);
+    let outcome = match said {
         Some(Reply::Ended(outcome)) => *outcome,
         Some(Reply::SetupFailed { detail }) => {
             broken(Reason::SetupFailed, Some(detail), opened_at, cx)
@@ -177,8 +183,41 @@ fn start(
     Ok(supervisor)
 }
 
+/// A token that nobody cancels.
+static NEVER: CancelToken = CancelToken::new();
+
+/// What a caller that reads along is given.
+struct Live<'a> {
+    dir: PathBuf,
+    next: u64,
+    /// None once it wants no more.
+    sink: Option<&'a mut dyn ByteSink>,
+}
+
+impl Live<'_> {
+    /// Gives what has arrived. Whatever goes wrong ends the giving, never the job: the output is there to be read later.
+    fn give(&mut self, cx: &OpCx<'_>) {
+        let Some(sink) = &mut self.sink else { return };
+        // Also to a caller that was cancelled: it waits for the job's end all the same.
+        let cx = OpCx { cancel: &NEVER, deadline: None, ..*cx };
+        match output::follow(&self.dir, self.next, *sink, &cx) {
+            Ok(followed) => self.next = followed.next,
+            Err(_) => self.sink = None,
+        }
+    }
+
+    const fn look_every(&self) -> &'static Timespec {
+        if self.sink.is_some() { &GIVE_EVERY } else { &LOOK_EVERY }
+    }
+}
+
 /// Waits for the supervisor's word; `None` when it is gone, or has been silent for so long that it was killed.
-fn converse(supervisor: &mut Supervisor, deadline: Duration, cx: &OpCx<'_>) -> Option<Reply> {
+fn converse(
+    supervisor: &mut Supervisor,
+    deadline: Duration,
+    live: &mut Live<'_>,
+    cx: &OpCx<'_>,
+) -> Option<Reply> {
     let mut reader = FrameReader::default();
     let mut cancelled = false;
     loop {
@@ -187,10 +226,11 @@ fn converse(supervisor: &mut Supervisor, deadline: Duration, cx: &OpCx<'_>) -> O
             return None;
         }
         let mut polled = [PollFd::new(&*supervisor, PollFlags::IN)];
-        match poll(&mut polled, Some(&LOOK_EVERY)) {
+        match poll(&mut polled, Some(live.look_every())) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
         }
+        live.give(cx);
         if cx.cancel.is_cancelled() && !cancelled {
             cancelled = true;
             send(supervisor.as_fd(), &Request::Stop { grace_ms: CANCEL_GRACE_MS }).ok();
@@ -230,7 +270,7 @@ fn first_word(supervisor: &Supervisor, patience: Duration, cx: &OpCx<'_>) -> Opt
 fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     let dir = native.home.job(&job.id);
     let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);
-    outcome.output = super::output::facts_of_lost(&dir);
+    outcome.output = output::facts_of_lost(&dir);
     outcome
 }
 

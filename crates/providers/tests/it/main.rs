@@ -4,6 +4,7 @@ mod callers;
 mod cwd;
 mod detached;
 mod files;
+mod following;
 mod holds;
 mod host_paths;
 mod leftovers;

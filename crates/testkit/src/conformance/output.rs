@@ -2,12 +2,14 @@
 use super::acts::{BOTH, BYTES, COUNTS, FLOODS, HELLO, QUIET, TALKS};
 use super::scene::{Case, Full, Keeps, Open, Scene, until};
 use super::verdict::{Told, Works, holds, refused, same};
+use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::context::CancelToken;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::job::{Encoding, JobSpec, JobStatus};
 use bailiwick_contract::provider::{
     Followed, OutputBytes, OutputPart, Ports, ProviderError, Recovered, Slots, Streams,
 };
+use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// What [`FLOODS`] prints.
@@ -79,6 +81,8 @@ pub(super) fn a_range_over_what_was_dropped_says_so(case: &dyn Case) -> Told {
     let all = flood();
     let part = scene.part(&job, OutputPart::Range { start: 490, end: 999_510 })?;
     same!(part, bytes(&all[490..500], 999_000, &all[999_500..999_510]), "around the gap");
+    let into = scene.part(&job, OutputPart::Range { start: 999_000, end: 999_510 })?;
+    same!(into, bytes(b"", 500, &all[999_500..999_510]), "from it into the tail");
     let inside = scene.part(&job, OutputPart::Range { start: 600, end: 800 })?;
     same!(inside, bytes(b"", 200, b""), "inside it");
     Ok(())
@@ -87,8 +91,7 @@ pub(super) fn a_range_over_what_was_dropped_says_so(case: &dyn Case) -> Told {
 pub(super) fn a_range_in_the_tail_is_found(case: &dyn Case) -> Told {
     let (scene, job) = flooded(case)?;
     let part = scene.part(&job, OutputPart::Range { start: 999_600, end: 999_700 })?;
-    let found = [part.head.as_bytes(), part.tail.as_bytes()].concat();
-    same!((found.as_slice(), part.omitted), (&flood()[999_600..999_700], 0), "a part of the tail");
+    same!(part, bytes(b"", 0, &flood()[999_600..999_700]), "a part of the tail");
     Ok(())
 }
 
@@ -129,6 +132,16 @@ pub(super) fn a_flood_keeps_both_ends(case: &dyn Case) -> Told {
     Ok(())
 }
 
+pub(super) fn the_digest_is_that_of_what_is_kept(case: &dyn Case) -> Told {
+    let (scene, job) = flooded(case)?;
+    let Recovered::Ended(outcome) = scene.recover(&job)? else {
+        return Err("it is not over".into());
+    };
+    let digest: [u8; 32] = Sha256::digest(scene.kept(&job)?).into();
+    same!(outcome.output.sha256, Digest::new(digest).to_string(), "the digest");
+    Ok(())
+}
+
 pub(super) fn a_budget_of_one_byte_keeps_the_last(case: &dyn Case) -> Told {
     let scene = Scene::with(case, |policy| policy.budget.output_bytes = 1)?;
     let job = scene.job(HELLO);
@@ -150,6 +163,22 @@ pub(super) fn each_stream_is_told_apart(case: &dyn Case) -> Told {
     let mut wanted = b"out\nerr\nout again\n".to_vec();
     wanted.sort_unstable();
     same!(both, wanted, "both");
+    Ok(())
+}
+
+pub(super) fn a_stream_is_told_apart_once_the_job_has_ended(case: &dyn Case) -> Told {
+    let scene = Scene::new(case)?;
+    let job = scene.job(TALKS);
+    scene.launch(&job)?;
+    scene.printed(&job.id, b"ready\n")?;
+    let mut sink = Keeps::default();
+    let early = scene.provider.stream_output(&job.id, Streams::Stderr, &mut sink, &scene.cx());
+    holds!(early.is_err() && sink.bytes.is_empty(), "one stream of a job in flight was given");
+    same!(scene.stream(&job.id, Streams::Both)?, b"ready\n", "both of them");
+    scene.end(&job.id)?;
+    scene.ended(&job.id)?;
+    same!(scene.stream(&job.id, Streams::Stdout)?, b"ready\n", "standard output afterwards");
+    same!(scene.stream(&job.id, Streams::Stderr)?, Vec::<u8>::new(), "standard error afterwards");
     Ok(())
 }
 
