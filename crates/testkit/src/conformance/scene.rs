@@ -283,10 +283,7 @@ impl<'c> Scene<'c> {
     /// Takes a hold that is free, or will be.
     pub(super) fn hold(&self, slots: Slots) -> Result<Box<dyn Hold>, String> {
         // A program that is being started beside this shares every descriptor until it is executed.
-        until(
-            || Ok(self.provider.hold(&self.id, slots).works("ask for a hold")?),
-            "the hold is free",
-        )
+        until(|| self.provider.hold(&self.id, slots).works("ask for a hold"), "the hold is free")
     }
 
     pub(super) fn is_free(&self, slots: Slots) -> Result<bool, String> {
