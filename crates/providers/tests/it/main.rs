@@ -1,8 +1,9 @@
-//! The native provider for real: every test starts sandboxes on this host, as root and as an ordinary user.
+//! The providers for real: the native one starts sandboxes on this host, as root and as an ordinary user; the fake one needs none.
 
 mod callers;
 mod cwd;
 mod detached;
+mod fake;
 mod files;
 mod following;
 mod holds;
