@@ -3,6 +3,7 @@
 mod callers;
 mod cwd;
 mod detached;
+mod explained;
 mod fake;
 mod files;
 mod following;
