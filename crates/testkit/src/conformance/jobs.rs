@@ -6,7 +6,7 @@ use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::job::{JobStatus, Reason, SHA256_OF_NOTHING, Stdin};
 use bailiwick_contract::policy::Policy;
-use bailiwick_contract::provider::{ProviderError, Recovered};
+use bailiwick_contract::provider::{Ports, ProviderError, Recovered, Slots};
 
 pub(super) fn the_facts_of_an_outcome_add_up(case: &dyn Case) -> Told {
     let scene = Scene::new(case)?;
@@ -39,6 +39,21 @@ pub(super) fn an_outcome_is_recovered_by_whoever_asks(case: &dyn Case) -> Told {
     same!(scene.recover(&job.id)?, known, "what its own process finds");
     let other = scene.other().recover(&scene.id, &job.id, &scene.cx()).works("recover")?;
     same!(other, known, "what another process finds");
+    Ok(())
+}
+
+pub(super) fn an_outcome_waits_until_it_is_on_record(case: &dyn Case) -> Told {
+    let scene = Scene::new(case)?;
+    for act in [QUIET, HELLO] {
+        let job = scene.job(act);
+        let hold = scene.hold(Slots::One(1))?;
+        let ports = Ports { hold: &*hold, gate: &mut Open, live: None };
+        let outcome = scene.provider.run(&scene.id, &job, ports, &scene.cx()).works("run")?;
+        same!(scene.recover(&job.id)?, Recovered::Alive, "its caller is about to record it");
+        drop(hold);
+        // It was killed before it had: nothing is lost, also of a job that printed nothing.
+        same!(scene.ended(&job.id)?, outcome, "what whoever comes next finds");
+    }
     Ok(())
 }
 

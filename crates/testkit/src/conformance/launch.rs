@@ -1,6 +1,6 @@
 //! Jobs that nobody waits for.
 use super::acts::{FAILS, MARKS, SLOW, TALKS};
-use super::scene::{Case, Open, Scene, path, until};
+use super::scene::{Case, Keeps, Open, Scene, path, until};
 use super::verdict::{Told, Works, holds, same};
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::job::JobStatus;
@@ -51,6 +51,19 @@ pub(super) fn what_a_launched_job_prints_and_leaves_is_there(case: &dyn Case) ->
     same!(scene.ended(&job.id)?.status, JobStatus::Success, "the end");
     same!(scene.kept(&job.id)?, b"ran\n", "what it printed");
     same!(scene.read("ran").works("read")?, b"ran\n", "what it left");
+    Ok(())
+}
+
+pub(super) fn nobody_is_given_the_output_of_a_launched_job(case: &dyn Case) -> Told {
+    let scene = Scene::new(case)?;
+    let job = scene.job(MARKS);
+    let hold = scene.hold(Slots::One(1))?;
+    let mut sink = Keeps::default();
+    let ports = Ports { hold: &*hold, gate: &mut Open, live: Some(&mut sink) };
+    scene.provider.launch(&scene.id, &job, ports, &scene.cx()).works("launch")?;
+    drop(hold);
+    same!(scene.ended(&job.id)?.output.bytes, 4, "what it printed");
+    same!(sink.bytes, Vec::<u8>::new(), "what was given");
     Ok(())
 }
 
