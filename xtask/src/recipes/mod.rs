@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_worker;
+mod conformance;
 mod dist;
 mod help;
 mod schemas;
@@ -39,6 +40,12 @@ const RECIPES: &[Recipe] = &[
         flags: "[--runs N] [--only NAME] [--check] [--save]",
         about: "measure against the peers (benches/README.md); --check fails above a bar",
         run: bench::run,
+    },
+    Recipe {
+        name: "conformance",
+        flags: "",
+        about: "run the suite of promises over every provider; print a table",
+        run: conformance::run,
     },
     Recipe { name: "help", flags: "", about: "list the recipes", run: help::run },
     Recipe { name: "bench-worker", flags: "", about: "", run: bench_worker::run },
