@@ -13,6 +13,7 @@ pub mod env;
 pub mod exec;
 pub mod export;
 mod failure;
+pub mod files;
 mod hold;
 mod ignore;
 mod inputs;
@@ -31,5 +32,6 @@ pub mod requests;
 pub mod run;
 pub mod stop;
 pub mod text;
+mod tree;
 
 pub use engine::Engine;

@@ -10,6 +10,7 @@ use crate::pack::{check_bound, pending};
 use crate::reconcile::Held;
 use crate::requests::{Bound, JobRequest, Report, RunRequest};
 use crate::text::printable;
+use crate::tree::Seen;
 use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::Failure;
@@ -34,7 +35,7 @@ pub(crate) struct Flight<'a> {
     pub(crate) declares: &'a [ArtifactDeclaration],
     pub(crate) inputs: Vec<InputRecord>,
     pub(crate) intent: IntentId,
-    /// The declared names that were found to be no regular file once the job had ended.
+    /// The declared names that were found to be nothing that can be exported once the job had ended.
     absent: Vec<ByteString>,
 }
 
@@ -188,7 +189,12 @@ impl Engine<'_> {
                     format!("artifact '{shown}' was declared, and the job did not write it")
                 }
                 Err(ProviderError::NotAFile { what, .. }) => {
-                    format!("artifact '{shown}' is {what}, and only a regular file can be exported")
+                    if matches!(self.look(record, &path), Ok(Seen::Directory)) {
+                        return None;
+                    }
+                    format!(
+                        "artifact '{shown}' is {what}, and only files and directories can be exported"
+                    )
                 }
                 _ => return None,
             };

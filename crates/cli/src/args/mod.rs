@@ -6,6 +6,7 @@ mod host_path;
 mod job;
 mod policy;
 
+pub(crate) use host_path::check_destination;
 pub(crate) use job::JobArgs;
 pub(crate) use policy::PolicyArgs;
 

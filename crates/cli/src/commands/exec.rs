@@ -2,13 +2,13 @@
 //!
 //! If an export fails, the workspace is kept and named.
 use crate::app::App;
-use crate::args::{CommonArgs, JobArgs, PolicyArgs};
+use crate::args::{CommonArgs, JobArgs, PolicyArgs, check_destination};
 use crate::output::Outcome;
 use crate::progress::Progress;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_engine::declare;
-use bailiwick_engine::requests::ExecRequest;
+use bailiwick_engine::requests::{ExecRequest, ExportTarget};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -52,12 +52,15 @@ impl Args {
 
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     let exports = args.export.iter().map(|given| declare::export(given.as_bytes()));
+    let exports: Vec<ExportTarget> = exports.collect::<Result<_, _>>()?;
+    let home = app.settings.home()?;
+    exports.iter().try_for_each(|one| check_destination("--export", &one.destination, &home))?;
     let request = ExecRequest {
         workspace: args.workspace_id,
         profile: args.profile,
-        exports: exports.collect::<Result<_, _>>()?,
+        exports,
         job: args.job.request(args.command)?,
-        policy: args.policy.request(&app.settings.home()?)?,
+        policy: args.policy.request(&home)?,
         bound: Some(args.common.bound()),
     };
     let engine = app.engine(&args.common.base)?;

@@ -6,6 +6,7 @@ mod destroy;
 mod doctor;
 mod exec;
 mod export;
+mod files;
 mod inspect;
 mod list;
 mod logs;
@@ -85,6 +86,8 @@ verbs! {
     Stop in stop,
     /// Report a workspace's state and what it has cost, or a job's captured output
     Inspect in inspect,
+    /// List what lies in a workspace, or read a file of it, without a job
+    Files in files,
     /// Publish a declared artifact to a host path, verified by its digest
     Export in export,
     /// Remove a workspace
