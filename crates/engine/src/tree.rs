@@ -131,7 +131,7 @@ impl Engine<'_> {
         if found.more {
             let message =
                 format!("`{}` has more entries than can be published", printable(at.as_bytes()));
-            return Err(refused(message));
+            return Err(refused(&message));
         }
         let budget = record.policy.policy.budget.storage_bytes;
         let mut tree = Tree { entries: Vec::with_capacity(found.entries.len()), bytes: 0 };
@@ -176,7 +176,7 @@ struct Contents<'i> {
 impl ByteSink for Contents<'_> {
     fn push(&mut self, bytes: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
         let left = self.left.checked_sub(bytes.len() as u64);
-        self.left = left.ok_or_else(|| refused("a file grew while it was copied".into()))?;
+        self.left = left.ok_or_else(|| refused("a file grew while it was copied"))?;
         Ok((self.into)(bytes)?)
     }
 }
@@ -185,16 +185,16 @@ impl ByteSink for Contents<'_> {
 fn check(below: &[u8], entry: &Listed) -> Result<(), Failure> {
     let shown = printable(entry.path.as_bytes());
     match &entry.what {
-        ListedKind::Special => Err(refused(format!("`{shown}` is a socket, a FIFO or a device"))),
+        ListedKind::Special => Err(refused(&format!("`{shown}` is a socket, a FIFO or a device"))),
         ListedKind::Link { target } if !leads_inside(below, target.as_bytes()) => {
             let target = printable(target.as_bytes());
-            Err(refused(format!(
+            Err(refused(&format!(
                 "`{shown}` is a link to `{target}`, which is not inside what is published"
             )))
         }
         // What is in it may be more than was listed.
         ListedKind::Directory if entry.mode & 0o500 != 0o500 => {
-            Err(refused(format!("`{shown}` is closed to its owner")))
+            Err(refused(&format!("`{shown}` is closed to its owner")))
         }
         _ => Ok(()),
     }
@@ -210,7 +210,7 @@ fn leads_inside(path: &[u8], target: &[u8]) -> bool {
     !late && crate::inputs::stays_inside(path, target)
 }
 
-fn refused(message: String) -> Failure {
+fn refused(message: &str) -> Failure {
     Failure::user(
         "tree_refused",
         format!("{message}; nothing was published"),
@@ -220,7 +220,7 @@ fn refused(message: String) -> Failure {
 
 fn changed(entry: &Listed) -> Failure {
     let shown = printable(entry.path.as_bytes());
-    refused(format!("`{shown}` became shorter while it was copied"))
+    refused(&format!("`{shown}` became shorter while it was copied"))
 }
 
 fn of_sink(error: Box<dyn Error + Send + Sync>) -> Failure {
@@ -305,7 +305,7 @@ fn header(below: &[u8], entry: &Listed) -> Vec<u8> {
             (b'0', 0o755, *size_bytes, b"")
         }
         ListedKind::File { size_bytes } => (b'0', 0o644, *size_bytes, b""),
-        ListedKind::Special => unreachable!("a tree with something special is refused"),
+        ListedKind::Special => unreachable!("`check` has refused it"),
     };
     let slash: &[u8] = if flag == b'5' { b"/" } else { b"" };
     let name = [below, slash].concat();
