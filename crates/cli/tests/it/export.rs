@@ -141,16 +141,19 @@ fn what_nobody_declared_is_published_on_request_and_gates_nothing() {
 fn permissions_stay_and_a_sparse_giant_is_refused_unread() {
     each_user(|env| {
         create(env, &["--storage-bytes", "4MiB"]);
-        let tool = "umask 022; printf '#!/bin/sh\\necho ran\\n' > tool; chmod 755 tool; truncate -s 1T giant";
+        let tool = "umask 022; printf '#!/bin/sh\\necho ran\\n' > tool; chmod 755 tool";
         drop(make(env, "tool", tool));
         drop(env.json(0, &["export", "ws", "tool", "--to", "tool"]));
         let meta = fs::metadata(env.work().join("tool")).expect("published");
         assert_eq!(meta.permissions().mode() & 0o777, 0o755);
         assert_eq!(env.host("./tool", [""; 0]).exits(0).out(), "ran\n");
+        // No job could make it: its files end at the budget.
+        let giant = fs::File::create(env.home().join("disks/ws/tree/giant")).expect("made");
+        giant.set_len(1 << 40).expect("sparse");
         let words = ["export", "--undeclared", "--path", "giant", "ws", "g", "--to", "g"];
         let refused = env.json(3, &words);
         assert_eq!(refused["reason"], "artifact_over_storage", "{refused}");
-        drop(run_script(env, 0, "mkdir d; mv giant d/"));
+        drop(run_script(env, 0, "mkdir d; for i in 1 2 3; do truncate -s 2M d/$i; done"));
         let words = ["export", "--undeclared", "--path", "d", "ws", "g", "--to", "g"];
         assert_eq!(env.json(3, &words)["reason"], "artifact_over_storage");
         assert!(!env.work().join("g").exists() && leftovers(env).is_empty());

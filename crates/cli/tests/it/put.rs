@@ -145,7 +145,7 @@ fn a_tar_stream_lands_as_the_tree_it_was_made_of() {
         }
         let seen = run_script(env, 0, "for d in g p; do cd $d; bin/tool; stat -c '%a %Y' bin/tool
              readlink bin/dangling link; cat n*; ls -d empty; cd ..; done; diff -r --no-dereference g p && echo same");
-        let one = format!("tool\n755 1000000000\n../none\nbin/tool\numlautlongempty\n");
+        let one = "tool\n755 1000000000\n../none\nbin/tool\numlautlongempty\n";
         let excerpt = seen["evidence"][0]["excerpt"].as_str().expect("text");
         let excerpt = excerpt.replace("longumlaut", "umlautlong");
         assert_eq!(excerpt, format!("{one}{one}same\n"), "{seen}");
@@ -272,7 +272,7 @@ fn a_batch_of_thousand_files_lands_whole_or_not_at_all() {
         // Found only when it is opened: nobody can tell by its size.
         if env.user() == bailiwick_testkit::User::Ordinary {
             let shut = env.work().join("many/900");
-            fs::set_permissions(&shut, fs::Permissions::from_mode(0)).expect("ours");
+            fs::set_permissions(&shut, fs::Permissions::from_mode(0o0)).expect("ours");
             let error = env.json(2, &["put", "ws", "many", "m"]);
             assert_eq!(reason(&error), "input_unreadable", "{error}");
             assert!(error["message"].as_str().expect("text").contains("many/900"), "{error}");
