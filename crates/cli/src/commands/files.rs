@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Also what lies in the directories that are found
-    #[arg(short, long)]
+    #[arg(long)]
     recursive: bool,
     /// Only what matches, at any depth: a name such as `*.rs`, or a path below PATH such as `src/**/*.rs`
     #[arg(long, value_name = "PATTERN")]

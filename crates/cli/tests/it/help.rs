@@ -16,6 +16,7 @@ fn the_help_of_every_verb_is_as_recorded() {
         ("exec", expect_file!["help/exec.txt"]),
         ("stop", expect_file!["help/stop.txt"]),
         ("inspect", expect_file!["help/inspect.txt"]),
+        ("files", expect_file!["help/files.txt"]),
         ("export", expect_file!["help/export.txt"]),
         ("destroy", expect_file!["help/destroy.txt"]),
         ("list", expect_file!["help/list.txt"]),

@@ -401,6 +401,11 @@ impl Provider for FakeProvider {
             let inner = self.inner();
             let disk = inner.disks.get(id);
             let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
+            let below = [path.as_bytes(), b"/"].concat();
+            if disk.keys().any(|name| name.starts_with(&below)) {
+                let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+                return Err(ProviderError::NotAFile { id: id.clone(), path, what: "a directory" });
+            }
             disk.get(path.as_bytes()).cloned().ok_or_else(|| no_file(id, path))?
         };
         bytes.chunks(4).try_for_each(|chunk| sink.push(chunk)).map_err(ProviderError::Peer)
@@ -439,6 +444,11 @@ impl Provider for FakeProvider {
             return Err(ProviderError::Exists { id: id.clone(), path });
         }
         disk.extend(landing);
+        Ok(())
+    }
+
+    fn clear_stage(&self, _: &WorkspaceId) -> Result<(), ProviderError> {
+        drop(self.called("clear_stage"));
         Ok(())
     }
 
