@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::hold::Attempt;
 use crate::journal::Batch;
 use crate::pack::pending;
+use crate::publish::remove_partial;
 use crate::text::printable;
 use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord, Digest};
 use bailiwick_contract::error::Failure;
@@ -20,6 +21,9 @@ use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::StoreError;
 use core::error::Error;
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// What the verb that reconciles holds of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -431,10 +435,15 @@ impl Engine<'_> {
 /// Whether a file was published is not known: the destination may hold it, or what was there before.
 fn settle_export(settling: &mut Settling<'_>, intent: &OpenIntent) {
     let note = match &intent.detail {
-        IntentDetail::Export { name, .. } => format!(
-            "whether artifact '{}' was published is not known; export it again",
-            printable(name.as_bytes())
-        ),
+        IntentDetail::Export { name, destination } => {
+            let destination = Path::new(OsStr::from_bytes(destination.as_bytes()));
+            let removed = remove_partial(destination, &intent.id);
+            format!(
+                "whether artifact '{}' was published is not known; export it again{}",
+                printable(name.as_bytes()),
+                if removed { " (half a copy beside it was removed)" } else { "" }
+            )
+        }
         _ => "whether an artifact was published is not known; export it again".into(),
     };
     settling.close(intent, Phase::Abandoned, note);

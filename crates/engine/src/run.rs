@@ -11,7 +11,8 @@ use crate::pack::{check_bound, input_findings};
 use crate::reconcile::Held;
 use crate::requests::{JobRequest, Listener, Live, Report, RunRequest};
 use crate::text::printable;
-use bailiwick_contract::artifact::ArtifactDeclaration;
+use crate::tree::Seen;
+use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
@@ -206,7 +207,12 @@ impl Engine<'_> {
                     format!("artifact '{shown}' was declared, and the job did not write it")
                 }
                 Err(ProviderError::NotAFile { what, .. }) => {
-                    format!("artifact '{shown}' is {what}, and only a regular file can be exported")
+                    if matches!(self.look(record, &path), Ok(Seen::Directory)) {
+                        return None;
+                    }
+                    format!(
+                        "artifact '{shown}' is {what}, and only files and directories can be exported"
+                    )
                 }
                 _ => return None,
             };

@@ -457,17 +457,43 @@ impl Provider for FakeProvider {
         Ok(())
     }
 
-    fn list(&self, id: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
+    fn list(
+        &self,
+        id: &WorkspaceId,
+        spec: &ListSpec,
+        _: &OpCx<'_>,
+    ) -> Result<Listing, ProviderError> {
         let inner = self.inner();
         let disk = inner.disks.get(id);
         let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
-        let listed = |(path, bytes): (&Vec<u8>, &Vec<u8>)| Listed {
-            path: WsPath::parse(path).expect("a path"),
-            what: ListedKind::File { size_bytes: bytes.len() as u64 },
-            mode: 0o644,
+        let mut all: BTreeMap<Vec<u8>, ListedKind> = BTreeMap::new();
+        for (path, bytes) in disk {
+            for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+                all.insert(path[..at].to_vec(), ListedKind::Directory);
+            }
+            all.insert(path.clone(), ListedKind::File { size_bytes: bytes.len() as u64 });
+        }
+        let below = spec.below.as_ref().map_or(&b""[..], WsPath::as_bytes);
+        match (all.get(below), &spec.below) {
+            (None, Some(path)) => return Err(no_file(id, path)),
+            (Some(ListedKind::Directory), _) | (None, None) => all.retain(|path, _| {
+                let rest =
+                    path.strip_prefix(below).map(|rest| rest.strip_prefix(b"/").unwrap_or(rest));
+                let is_below = rest.is_some_and(|rest| path.len() > below.len() && rest != *path)
+                    || below.is_empty();
+                is_below && (spec.recursive || !rest.unwrap_or_default().contains(&b'/'))
+            }),
+            _ => all.retain(|path, _| path == below),
+        }
+        let limit = usize::try_from(spec.limit).unwrap_or(usize::MAX);
+        let more = all.len() > limit;
+        let listed = |(path, what): (Vec<u8>, ListedKind)| Listed {
+            path: WsPath::parse(&path).expect("a path"),
+            mode: if what == ListedKind::Directory { 0o755 } else { 0o644 },
+            what,
             mtime: 0,
         };
-        Ok(Listing { entries: disk.iter().map(listed).collect(), more: false })
+        Ok(Listing { entries: all.into_iter().take(limit).map(listed).collect(), more })
     }
 
     fn read(
@@ -481,6 +507,11 @@ impl Provider for FakeProvider {
             let inner = self.inner();
             let disk = inner.disks.get(id);
             let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
+            let below = [path.as_bytes(), b"/"].concat();
+            if disk.keys().any(|name| name.starts_with(&below)) {
+                let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+                return Err(ProviderError::NotAFile { id: id.clone(), path, what: "a directory" });
+            }
             disk.get(path.as_bytes()).cloned().ok_or_else(|| no_file(id, path))?
         };
         bytes.chunks(4).try_for_each(|chunk| sink.push(chunk)).map_err(ProviderError::Peer)
@@ -519,6 +550,11 @@ impl Provider for FakeProvider {
             return Err(ProviderError::Exists { id: id.clone(), path });
         }
         disk.extend(landing);
+        Ok(())
+    }
+
+    fn clear_stage(&self, _: &WorkspaceId) -> Result<(), ProviderError> {
+        drop(self.called("clear_stage"));
         Ok(())
     }
 
