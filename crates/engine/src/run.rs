@@ -12,7 +12,7 @@ use crate::reconcile::Held;
 use crate::requests::{JobRequest, Listener, Live, Report, RunRequest};
 use crate::text::printable;
 use crate::tree::Seen;
-use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord};
+use bailiwick_contract::artifact::ArtifactDeclaration;
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
