@@ -7,6 +7,7 @@ use std::path::Path;
 
 use bailiwick_contract::error::FailureWire;
 use bailiwick_contract::files::FileListing;
+use bailiwick_contract::listing::WorkspaceListing;
 use bailiwick_contract::package::ResultPackage;
 use schemars::{Schema, schema_for};
 
@@ -21,6 +22,7 @@ type Row = (&'static str, fn() -> Schema);
 const SCHEMAS: &[Row] = &[
     ("package.json", || schema_for!(ResultPackage)),
     ("files.json", || schema_for!(FileListing)),
+    ("list.json", || schema_for!(WorkspaceListing)),
     ("error.json", || schema_for!(FailureWire<'static>)),
 ];
 

@@ -180,6 +180,14 @@ mod tests {
     }
 
     #[test]
+    fn every_page_is_about_a_verb_that_there_is() {
+        let verbs: Vec<String> = verbs(&tree()).iter().map(Verb::name).collect();
+        for about in pages::ALL {
+            assert!(verbs.iter().any(|verb| verb == about.verb), "{}", about.verb);
+        }
+    }
+
+    #[test]
     fn every_verb_can_succeed_and_be_asked_wrongly() {
         for about in pages::ALL {
             let both = [ExitCode::Success, ExitCode::UserError];

@@ -72,9 +72,9 @@ pub(super) const ALL: &[About] = &[
     About {
         verb: "put",
         group: Group::Lifecycle,
-        does: "Copies a file or a directory of the host into a workspace, as one batch: all of it arrives or none. \
-               Digests are taken on the way and recorded; contents are not. What is at the destination stays unless \
-               --overwrite is given.",
+        does: "Copies a file, a directory or a tar stream into a workspace, as one batch: all of it arrives or none, with \
+               execute bits, times, empty directories and the links that stay inside. Digests are taken on the way and \
+               recorded; contents are not. What is at the destination stays unless --overwrite is given.",
         leaves: "The files on the workspace's disk, and a record of each with its size and SHA-256.",
         exits: BOUND,
     },
@@ -83,8 +83,9 @@ pub(super) const ALL: &[About] = &[
         group: Group::Lifecycle,
         does: "Runs one command in a workspace and answers with a result package: status, exit status, an excerpt of the \
                output, and what it cost. Flags come before the workspace; everything after it is the command's, and no \
-               shell reads it. A declared file that the command did not write makes the result `partial_success`, with \
-               exit code 0.",
+               shell reads it. A declared file that the command did not write, a check that failed or a number that is not \
+               there makes the result `partial_success`, with exit code 0. With --detach it returns at once, and \
+               `wait` tells how the job ended.",
         leaves: "What the command wrote to the workspace's disk, its captured output, and a record. No process of it \
                  lives on once it has ended.",
         exits: JOB,
@@ -111,8 +112,9 @@ pub(super) const ALL: &[About] = &[
         verb: "wait",
         group: Group::Lifecycle,
         does: "Waits until a job that was left to itself has ended, and answers with the result package that a `run` of \
-               it would have given. A job that has ended before is told at once.",
-        leaves: "The job's outcome on record; the wait itself adds nothing.",
+               it would have given. A job that has ended before is told at once. It also runs the checks of a job that was \
+               detached: whoever else meets such a job first records them as not run.",
+        leaves: "The job's outcome on record. When --timeout is over, nothing has changed.",
         exits: JOB,
     },
     About {
@@ -126,9 +128,10 @@ pub(super) const ALL: &[About] = &[
     About {
         verb: "export",
         group: Group::Lifecycle,
-        does: "Publishes a declared artifact to a path of the host. The file is read without following a link, hashed on \
-               the way, synced and renamed into place: the digest in the result is that of the bytes that are there.",
-        leaves: "The file on the host, and a record of its digest. The workspace keeps its own copy.",
+        does: "Publishes a declared artifact to a path of the host: a file, or a directory as a tree or as one tar file. It \
+               is read without following a link, hashed on the way, synced and renamed into place: the digest in the \
+               result is that of the bytes that are there. --undeclared publishes what was never declared.",
+        leaves: "The file or the tree on the host, and a record of its digest. The workspace keeps its own copy.",
         exits: BOUND,
     },
     About {
@@ -168,16 +171,17 @@ pub(super) const ALL: &[About] = &[
         verb: "seal",
         group: Group::Lifecycle,
         does: "Ends the life of a workspace and keeps it readable: no job runs in it and nothing is put into it any more, \
-               while its files, logs and records can still be had.",
+               while its files, logs, artifacts and records can still be had.",
         leaves: "The workspace in the state `completed`, until `destroy`.",
         exits: REACHING,
     },
     About {
         verb: "prune",
         group: Group::Lifecycle,
-        does: "Removes what nobody needs any more: what has expired, and captured output past its age or its share of the \
-               disk. It shows what it would remove, and removes it only when told to.",
-        leaves: "Less than there was. What was removed is counted in the answer.",
+        does: "Removes what nobody needs any more: workspaces that have expired, captured output past its age or its share \
+               of the disk, old records of destroyed workspaces. It shows what it would remove, and removes it only with \
+               --apply; never what was made with --retain, nor an artifact that was not exported.",
+        leaves: "Less than there was; ids stay taken. What was removed is counted in the answer.",
         exits: REACHING,
     },
     About {
@@ -185,7 +189,8 @@ pub(super) const ALL: &[About] = &[
         group: Group::Introspection,
         does: "Looks at this host and says for each limit whether it is enforced here and by what; for each lack, the \
                command that mends it. It also checks the state, the supervisor beside this program, and that the \
-               identity of this directory has the prompt of its backend.",
+               identity of this directory has the prompt of its backend. With --reconcile it settles whatever killed \
+               verbs left open in any workspace.",
         leaves: "A record of what was found out about the host, which the next verb reads. It removes what killed verbs \
                  left on no record, and says so.",
         exits: TELLING,

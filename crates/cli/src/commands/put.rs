@@ -36,7 +36,7 @@ Examples:
   bailiwick put demo ./data.csv input/data.csv
   bailiwick put --overwrite demo ./src src
   bailiwick put --ignore-file .gitignore demo . .
-  tar -c -C ./src . | bailiwick put demo - src";
+  bailiwick put demo - src < src.tar";
 
 impl Args {
     pub(super) const fn json(&self) -> bool {

@@ -20,8 +20,15 @@ fn packages_and_errors_fit_their_schemas() {
     each_user(|env| {
         create(env, &[]);
         drop(env.write("a", "a"));
-        let packages: [(i32, &[&str]); 9] = [
+        let check_flags = ["--check", "made=test -e b2", "--measure", "size=b2"];
+        let checked = [&["run"], &check_flags[..], &["ws", "sh", "-c", "echo 7 > b2"]].concat();
+        let packages: [(i32, &[&str]); 14] = [
             (0, &["put", "ws", "a", "a"]),
+            (0, &checked),
+            (0, &["create", "--dry-run", "--plan", "--label", "tier=one", "--ttl", "1h"]),
+            (0, &["run", "--detach", "--job-id", "later", "ws", "true"]),
+            (0, &["wait", "later"]),
+            (0, &["prune"]),
             (0, &["run", "--declare", "b=a copy", "ws", "cp", "a", "b"]),
             (6, &["run", "ws", "false"]),
             (6, &["run", "ws", "no-such-command"]),
@@ -42,5 +49,9 @@ fn packages_and_errors_fit_their_schemas() {
         for (code, line) in errors {
             check("error.json", &env.json(code, line));
         }
+        create(env, &["--workspace-id", "listed", "--owner", "me", "--purpose", "to be listed"]);
+        drop(env.json(0, &["put", "listed", "a", "a"]));
+        check("list.json", &env.json(0, &["list", "--all", "--size"]));
+        check("files.json", &env.json(0, &["files", "listed"]));
     });
 }
