@@ -112,6 +112,9 @@ pub(super) fn remove_orphans(
             return Err(interrupted.into());
         }
         if is_known(&kept) {
+            if let Kept::Job(id) = &kept {
+                stop::sweep_ended(home, id)?;
+            }
             continue;
         }
         let removed = match &kept {

@@ -12,6 +12,7 @@ use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, OutputFacts, Reaso
 use bailiwick_contract::provider::{Gate, Hold, ProviderError};
 use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::plan::{Plan, plan};
+use bailiwick_isolation::record::OutcomeFile;
 use bailiwick_isolation::remains::{group_name, sweep};
 use bailiwick_isolation::skeleton;
 use bailiwick_isolation::spawn::Supervisor;
@@ -69,7 +70,9 @@ pub(super) fn run(
             // It was started by us, so wait can only fail when somebody else reaped it.
             supervisor.reap().ok();
             sweep(&native.facts()?.cgroup, &group_name(native.home.path(), &job.id));
-            return Ok(lost(native, job, opened_at, cx));
+            let outcome = left(native, job, opened_at, cx);
+            super::stop::sweep(&native.home, &job.id);
+            return Ok(outcome);
         }
     };
     native.finish(supervisor);
@@ -146,7 +149,15 @@ fn converse(supervisor: &mut Supervisor, patience: Duration, cx: &OpCx<'_>) -> O
     }
 }
 
-/// The supervisor was killed; what it had captured until then is still there.
+/// The supervisor was killed: it may have recorded how the job ended and not have come to say it.
+fn left(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
+    match super::stop::read_outcome(&native.home.job(&job.id)) {
+        Ok(Some(OutcomeFile::Ended { outcome, .. })) => *outcome,
+        _ => lost(native, job, opened_at, cx),
+    }
+}
+
+/// Nothing says how the job ended; what was captured until then is still there.
 fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     let dir = native.home.job(&job.id);
     let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);
