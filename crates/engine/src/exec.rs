@@ -251,7 +251,8 @@ impl Engine<'_> {
         let Some(destination) = passage.destination.take() else { return };
         // The caller's wish to stop was for the job, which has ended; what it made is not thrown away for it.
         let settled = Engine { cancel: self.settling().cancel, ..*self };
-        let published = settled.publish(record, &passage.source, destination, None);
+        let published =
+            settled.publish(record, &passage.source, destination, None, &passage.intent);
         passage.result = Some(published.map(|(digest, size_bytes)| {
             export_of(digest, size_bytes, &passage.target.destination)
         }));

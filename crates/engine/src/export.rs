@@ -11,6 +11,7 @@ use crate::text::printable;
 use bailiwick_contract::artifact::{ArtifactExport, ArtifactRecord, Digest, Retention};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::IntentId;
 use bailiwick_contract::input::WsPath;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::record::WorkspaceRecord;
@@ -64,7 +65,7 @@ impl Engine<'_> {
         let (intent, detail) = (self.mint_intent(), detail_of(&request.name, &request.destination));
         let mut open = Batch::new(&record.id, record.state, self.now());
         self.append(open.open(&intent, IntentKind::Export, None, detail))?;
-        let published = self.publish(record, source, destination, expected);
+        let published = self.publish(record, source, destination, expected, &intent);
         let mut settle = Batch::new(&record.id, record.state, self.now());
         match published {
             Ok((digest, size_bytes)) => {
@@ -108,9 +109,10 @@ impl Engine<'_> {
         source: &WsPath,
         destination: Destination,
         expected: Option<Digest>,
+        intent: &IntentId,
     ) -> Result<(Digest, u64), Failure> {
         let bytes_max = record.policy.policy.budget.storage_bytes;
-        let mut publication = Publication::begin(destination, bytes_max, self.entropy)?;
+        let mut publication = Publication::begin(destination, bytes_max, intent)?;
         // The publication counts for itself, and knows what to say about too much.
         let read = self.provider.read(&record.id, source, &mut publication, &self.cx());
         read.map_err(|error| self.provider_failure(error))?;
@@ -118,9 +120,10 @@ impl Engine<'_> {
     }
 }
 
-/// Returns what an intent says about an export.
+/// Returns what an intent says about an export; whoever settles it may work in another directory.
 pub(crate) fn detail_of(name: &ByteString, destination: &Path) -> IntentDetail {
-    let destination = destination.as_os_str().as_bytes().into();
+    let absolute = std::path::absolute(destination);
+    let destination = absolute.as_deref().unwrap_or(destination).as_os_str().as_bytes().into();
     IntentDetail::Export { name: name.clone(), destination }
 }
 

@@ -1,12 +1,13 @@
 //! The host side of export: a file that appears at its destination whole, verified and durable, or not at all.
 //!
-//! The bytes go to a temporary file of a unique name beside the destination, and are renamed over it only when they are
-//! complete and on disk (rename(2), fsync(2)). A failure removes the temporary file and touches nothing else.
+//! The bytes go to a temporary file beside the destination, and are renamed over it only when they are complete and on disk
+//! (rename(2), fsync(2)). It is named after the intent: a failure removes it and touches nothing else, and whoever settles a
+//! killed export finds it.
 use crate::failure::told;
 use crate::text::printable;
 use bailiwick_contract::artifact::Digest;
-use bailiwick_contract::context::Entropy;
 use bailiwick_contract::error::{ExitCode, Failure};
+use bailiwick_contract::id::IntentId;
 use bailiwick_contract::provider::ByteSink;
 use core::error::Error;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -78,11 +79,9 @@ impl Publication {
     pub(crate) fn begin(
         destination: Destination,
         bytes_max: u64,
-        entropy: &dyn Entropy,
+        intent: &IntentId,
     ) -> Result<Self, Failure> {
-        let mut raw = [0_u8; 8];
-        entropy.fill(&mut raw);
-        let temporary = format!(".bailiwick-{:016x}.partial", u64::from_le_bytes(raw));
+        let temporary = temporary_name(intent);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // 0o666 less the umask, as any program's new file.
@@ -156,6 +155,17 @@ impl Drop for Publication {
     }
 }
 
+fn temporary_name(intent: &IntentId) -> String {
+    format!(".bailiwick-{intent}.partial")
+}
+
+/// Removes what an export that was killed under `intent` left beside its destination.
+pub(crate) fn discard(destination: &Path, intent: &IntentId) {
+    let temporary = destination.with_file_name(temporary_name(intent));
+    // Usually it is not there, and its directory may be gone.
+    rustix::fs::unlink(&temporary).ok();
+}
+
 /// Reads `--expect-sha256`.
 pub(crate) fn expectation(text: Option<&str>) -> Result<Option<Digest>, Failure> {
     let Some(text) = text else { return Ok(None) };
@@ -205,12 +215,8 @@ fn unwritable(shown: &str, error: &std::io::Error) -> Failure {
 mod tests {
     use super::*;
 
-    struct Fixed(u8);
-
-    impl Entropy for Fixed {
-        fn fill(&self, buffer: &mut [u8]) {
-            buffer.fill(self.0);
-        }
+    fn intent() -> IntentId {
+        IntentId::parse("int-000000000007").expect("an id")
     }
 
     fn names(directory: &Path) -> Vec<OsString> {
@@ -219,7 +225,7 @@ mod tests {
     }
 
     fn publish(path: &Path, expected: Option<Digest>) -> Result<(Digest, u64), Failure> {
-        let mut publication = Publication::begin(Destination::open(path)?, 8, &Fixed(7))?;
+        let mut publication = Publication::begin(Destination::open(path)?, 8, &intent())?;
         publication.push(b"artifact").expect("within the budget");
         publication.commit(expected)
     }
@@ -242,9 +248,23 @@ mod tests {
         let failure = publish(&path, Some(Digest::new([0; 32]))).expect_err("another digest");
         assert_eq!((failure.code, failure.reason), (ExitCode::EnvironmentError, "digest_mismatch"));
         let open = Destination::open(&path).expect("usable");
-        let mut large = Publication::begin(open, 8, &Fixed(7)).expect("begun");
+        let mut large = Publication::begin(open, 8, &intent()).expect("begun");
         assert!(large.push(b"more than eight").is_err());
         drop(large);
+        assert!(names(home.path()).is_empty());
+    }
+
+    #[test]
+    fn what_a_killed_export_left_is_found_by_its_intent() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("out");
+        let open = Destination::open(&path).expect("usable");
+        let killed = Publication::begin(open, 8, &intent()).expect("begun");
+        std::mem::forget(killed);
+        assert_eq!(names(home.path()).len(), 1);
+        discard(&path, &IntentId::parse("int-000000000008").expect("an id"));
+        assert_eq!(names(home.path()).len(), 1);
+        discard(&path, &intent());
         assert!(names(home.path()).is_empty());
     }
 

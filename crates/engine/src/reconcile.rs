@@ -19,6 +19,9 @@ use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::StoreError;
 use core::error::Error;
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// What the verb that reconciles holds of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -368,10 +371,14 @@ impl Engine<'_> {
 /// Whether a file was published is not known: the destination may hold it, or what was there before.
 fn settle_export(settling: &mut Settling<'_>, intent: &OpenIntent) {
     let note = match &intent.detail {
-        IntentDetail::Export { name, .. } => format!(
-            "whether artifact '{}' was published is not known; export it again",
-            printable(name.as_bytes())
-        ),
+        IntentDetail::Export { name, destination } => {
+            crate::publish::discard(
+                Path::new(OsStr::from_bytes(destination.as_bytes())),
+                &intent.id,
+            );
+            let name = printable(name.as_bytes());
+            format!("whether artifact '{name}' was published is not known; export it again")
+        }
         _ => "whether an artifact was published is not known; export it again".into(),
     };
     settling.close(intent, Phase::Abandoned, note);
