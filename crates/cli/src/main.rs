@@ -8,6 +8,8 @@ mod app;
 mod args;
 mod commands;
 mod compose;
+#[cfg(feature = "faults")]
+mod faults;
 mod output;
 mod progress;
 mod settings;
@@ -20,7 +22,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     bailiwick_isolation::interrupt::prepare();
     output::catch_bugs();
-    let app = App::new(Settings::read());
+    let settings = Settings::read();
+    #[cfg(feature = "faults")]
+    faults::arm(settings.faults.clone());
+    let app = App::new(settings);
     // A supervisor takes as long to start as the arguments take to parse.
     if usage::asks_for_a_job(&app.settings) {
         app.expect_job();

@@ -8,6 +8,8 @@ pub mod apply;
 pub mod cgroup;
 pub mod disk;
 pub mod facts;
+#[cfg(feature = "faults")]
+pub mod faults;
 pub mod interrupt;
 pub mod output;
 pub mod plan;

@@ -15,8 +15,12 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// A record that cannot be written in spite of a second's patience is left out: a living caller is told all the same, and
 /// without one the next verb finds the job lost.
 pub(crate) fn record(file: &OutcomeFile) {
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::before("supervisor:outcome");
     for _ in 0..TRIES {
         if write(file).is_ok() {
+            #[cfg(feature = "faults")]
+            bailiwick_isolation::faults::after("supervisor:outcome");
             return;
         }
         std::thread::sleep(BETWEEN);
@@ -25,5 +29,10 @@ pub(crate) fn record(file: &OutcomeFile) {
 
 fn write(file: &OutcomeFile) -> io::Result<()> {
     std::fs::write("outcome.new", serde_json::to_vec(file)?)?;
-    std::fs::rename("outcome.new", "outcome")
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::before("supervisor:outcome.rename");
+    std::fs::rename("outcome.new", "outcome")?;
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::after("supervisor:outcome.rename");
+    Ok(())
 }

@@ -31,8 +31,12 @@ fn serve() -> io::Result<()> {
     let Some(plan) = first_frame(&caller, &mut reader)? else { return Ok(()) };
     // Shared with the caller; the workspace stays held while either of us lives.
     let hold = reader.take_descriptors();
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::before("supervisor:set_up");
     match set_up(&plan, &caller, &hold) {
         Ok((sandbox, listener)) => {
+            #[cfg(feature = "faults")]
+            bailiwick_isolation::faults::after("supervisor:set_up");
             let mut job = Job::new(JobParts { plan: &plan, sandbox, listener, caller, reader })?;
             job.run()?;
             job.settle(hold)
