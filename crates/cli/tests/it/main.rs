@@ -8,6 +8,7 @@ mod arguments;
 mod bad_input;
 mod bound;
 mod exit_codes;
+mod faults;
 mod help;
 mod home;
 mod interrupt;
