@@ -79,12 +79,13 @@ impl App {
             return Ok(name);
         }
         let Some(name) = &self.settings.provider else { return Ok(ProviderName::Native) };
-        let known = name.to_str().and_then(crate::args::provider_name);
+        let known = name.to_str().and_then(ProviderName::from_name);
         known.ok_or_else(|| {
             let name = name.to_string_lossy();
             let message =
                 format!("BAILIWICK_PROVIDER names an unknown provider: `{}`", name.escape_debug());
-            Failure::user("unknown_provider", message, "the only provider is `native`")
+            let advice = format!("there are {}", crate::args::provider_names());
+            Failure::user("unknown_provider", message, advice)
         })
     }
 
@@ -140,7 +141,7 @@ pub(crate) struct SystemClock {
 
 impl SystemClock {
     /// Makes one whose monotonic time begins now.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { start: Instant::now() }
     }
 }

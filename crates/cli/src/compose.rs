@@ -1,7 +1,7 @@
 //! Where the concrete parts meet: which provider, which store, which cancel token.
 //!
 //! Nothing else in the workspace names a concrete provider.
-use crate::app::SystemEntropy;
+use crate::app::{SystemClock, SystemEntropy};
 #[cfg(feature = "faults")]
 use crate::faults::{FaultyProvider, FaultyStore};
 use crate::settings::Settings;
@@ -11,9 +11,11 @@ use bailiwick_contract::provider::{Provider, ProviderName};
 use bailiwick_contract::store::{Store, StoreError};
 use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::wire::WIRE_VERSION;
+use bailiwick_providers::fake::{Fake, FakeOptions};
 use bailiwick_providers::native::{Native, NativeOptions};
 use bailiwick_store::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Makes the provider that `name` means.
 ///
@@ -26,7 +28,7 @@ pub(crate) fn provider(
     let home = settings.home()?;
     let provider = match name {
         ProviderName::Native => native(&home),
-        ProviderName::Fake => Err(Failure::environment("no_fake", "no fake yet", "none")),
+        ProviderName::Fake => Ok(fake(&home, settings)),
     };
     #[cfg(feature = "faults")]
     let provider = provider.map(|inner| Box::new(FaultyProvider(inner)) as Box<dyn Provider>);
@@ -41,6 +43,12 @@ fn native(home: &Path) -> Result<Box<dyn Provider>, Failure> {
         without_cgroups: false,
     };
     Ok(Box::new(Native::new(options)))
+}
+
+fn fake(home: &Path, settings: &Settings) -> Box<dyn Provider> {
+    let script = settings.fake_script.clone();
+    let clock = Arc::new(SystemClock::new());
+    Box::new(Fake::new(FakeOptions { home: home.to_owned(), script, clock }))
 }
 
 /// Picks the outside id of a home that root uses for the first time.

@@ -68,13 +68,14 @@ enum Effect {
     Read,
     Write,
     WriteGate,
+    ClearStage,
     Remove,
     Sweep,
     RemoveOrphans,
 }
 
 impl Effect {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Probe,
         Self::ExpectJob,
         Self::Create,
@@ -88,6 +89,7 @@ impl Effect {
         Self::Read,
         Self::Write,
         Self::WriteGate,
+        Self::ClearStage,
         Self::Remove,
         Self::Sweep,
         Self::RemoveOrphans,
@@ -108,6 +110,7 @@ impl Effect {
             Self::Read => "effect:read",
             Self::Write => "effect:write",
             Self::WriteGate => "effect:write.gate",
+            Self::ClearStage => "effect:clear_stage",
             Self::Remove => "effect:remove",
             Self::Sweep => "effect:sweep",
             Self::RemoveOrphans => "effect:remove_orphans",
@@ -362,6 +365,10 @@ impl Provider for FaultyProvider {
     ) -> Result<(), ProviderError> {
         let mut gate = FaultyGate(gate, Effect::WriteGate);
         Effect::Write.around(|| self.0.write(id, entries, overwrite, &mut gate, cx))
+    }
+
+    fn clear_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        Effect::ClearStage.around(|| self.0.clear_stage(id))
     }
 
     fn remove(&self, id: &WorkspaceId, cx: &OpCx<'_>) -> Result<Removed, ProviderError> {

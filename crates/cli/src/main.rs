@@ -6,10 +6,12 @@
 
 mod app;
 mod args;
+mod catalogue;
 mod commands;
 mod compose;
 #[cfg(feature = "faults")]
 mod faults;
+mod identity;
 mod output;
 mod progress;
 mod settings;

@@ -6,11 +6,13 @@ use crate::args::CommonArgs;
 use bailiwick_contract::error::{self, Failure};
 use bailiwick_contract::package::ResultPackage;
 use bailiwick_contract::provider::ByteSink;
+use bailiwick_engine::grep::MatchingLogs;
 use bailiwick_engine::logs::CapturedLogs;
-use bailiwick_engine::render::{self, Sections};
+use bailiwick_engine::render::{self, Sections, Terminal};
 use bailiwick_engine::requests::Report;
 use serde::Serialize;
-use std::io::{self, ErrorKind, Write as _};
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -65,6 +67,15 @@ impl Outcome {
         Self::text(render::logs_text(logs))
     }
 
+    /// The lines of captured output that match, as text or as one line of JSON.
+    pub(crate) fn matches(logs: &MatchingLogs, json: bool) -> Self {
+        if json {
+            return Self::json(logs);
+        }
+        logs.attention.iter().for_each(|line| note(line));
+        Self::text(render::matches_text(logs))
+    }
+
     /// The same with another exit code.
     pub(crate) const fn with_exit(mut self, exit: error::ExitCode) -> Self {
         self.exit = exit;
@@ -116,6 +127,40 @@ fn nth_section(markdown: &str, place: usize) -> String {
 /// Prints a line about what goes on.
 pub(crate) fn note(line: &str) {
     eprintln!("note: {line}");
+}
+
+/// Shows output of a job on standard error while it runs: as it is, or printable where that is a terminal.
+#[derive(Debug)]
+pub(crate) struct LiveOutput(Option<RefCell<Terminal>>);
+
+impl LiveOutput {
+    /// Finds out what standard error is.
+    pub(crate) fn new() -> Self {
+        Self(io::stderr().is_terminal().then(RefCell::default))
+    }
+
+    /// Shows the next piece.
+    ///
+    /// # Errors
+    /// Where standard error takes no more.
+    pub(crate) fn show(
+        &self,
+        bytes: &[u8],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let mut stderr = io::stderr().lock();
+        match &self.0 {
+            Some(terminal) => stderr.write_all(terminal.borrow_mut().show(bytes).as_bytes())?,
+            None => stderr.write_all(bytes)?,
+        }
+        Ok(stderr.flush()?)
+    }
+
+    /// Shows what waits for the rest of a character.
+    pub(crate) fn finish(&self) {
+        let Some(terminal) = &self.0 else { return };
+        // Where standard error is gone, there is nobody to show it to.
+        drop(io::stderr().write_all(terminal.borrow_mut().finish().as_bytes()));
+    }
 }
 
 /// What the last bug said, for the thread that runs the verb.
@@ -183,13 +228,19 @@ fn unwritable(error: &io::Error) -> Failure {
 /// Standard output, as a sink for bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Stdout {
+    /// Where what could act on a terminal is escaped: how far it came.
+    terminal: Option<Terminal>,
     /// Why the last write failed; the reader that went away is told apart from a full disk by it.
     failed: Option<io::Error>,
 }
 
 impl ByteSink for Stdout {
     fn push(&mut self, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        write(bytes).map_err(|error| {
+        let written = match &mut self.terminal {
+            Some(terminal) => write(terminal.show(bytes).as_bytes()),
+            None => write(bytes),
+        };
+        written.map_err(|error| {
             let told = io::Error::from(error.kind());
             self.failed = Some(error);
             told.into()
@@ -198,15 +249,21 @@ impl ByteSink for Stdout {
 }
 
 impl Stdout {
+    /// One that a person may look at: on a terminal, what could act on it is escaped.
+    pub(crate) fn for_eyes() -> Self {
+        Self { terminal: io::stdout().is_terminal().then(Terminal::default), failed: None }
+    }
+
     /// Makes the answer of what was streamed.
     ///
     /// # Errors
     /// Why the stream ended early, unless its reader went away.
     pub(crate) fn finish(self, streamed: Result<(), Failure>) -> Result<Outcome, Failure> {
+        let rest = self.terminal.map(|mut terminal| terminal.finish()).unwrap_or_default();
         match self.failed {
             Some(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Outcome::text("")),
             Some(error) => Err(unwritable(&error)),
-            None => streamed.map(|()| Outcome::text("")),
+            None => streamed.map(|()| Outcome::text(rest)),
         }
     }
 }

@@ -32,6 +32,11 @@ impl Progress {
         Self(settings.live.then(|| Line::start(settings.live_colour)))
     }
 
+    /// The same, unless something else is shown, or nothing is waited for.
+    pub(crate) fn unless(idle: bool, settings: &Settings) -> Self {
+        if idle { Self(None) } else { Self::start(settings) }
+    }
+
     /// Prints a line on standard error, above the sign of life.
     pub(crate) fn say(&self, line: &str) {
         match &self.0 {

@@ -14,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) args: Vec<OsString>,
     /// `BAILIWICK_PROVIDER`.
     pub(crate) provider: Option<OsString>,
+    /// `BAILIWICK_FAKE_SCRIPT`: what the jobs of the fake provider do.
+    pub(crate) fake_script: Option<PathBuf>,
     /// `BAILIWICK_HOME`, `XDG_STATE_HOME` and `HOME`, empty ones left out.
     folders: [Option<OsString>; 3],
     /// Whether standard output is a terminal that may be coloured.
@@ -36,6 +38,7 @@ impl Settings {
         Self {
             args: env::args_os().collect(),
             provider: variable("BAILIWICK_PROVIDER"),
+            fake_script: variable("BAILIWICK_FAKE_SCRIPT").map(PathBuf::from),
             folders: ["BAILIWICK_HOME", "XDG_STATE_HOME", "HOME"].map(variable),
             colour: !plain && !dumb && stdout().is_terminal(),
             live,
@@ -73,6 +76,14 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Returns the user's own directory, where it is known.
+    pub(crate) fn user_home(&self) -> Option<&Path> {
+        let [_, _, user] = &self.folders;
+        user.as_deref().map(Path::new).filter(|path| path.is_absolute())
+    }
+}
+
 const HOME_ADVICE: &str = "set BAILIWICK_HOME to a directory that you may write to";
 
 /// Returns a variable of the caller's environment, unless it is unset or empty.
@@ -94,6 +105,7 @@ mod tests {
         let settings = Settings {
             args: Vec::new(),
             provider: None,
+            fake_script: None,
             folders: folders.map(|folder| folder.map(OsString::from)),
             colour: false,
             live: false,

@@ -36,7 +36,10 @@ impl Stopped {
 
 /// Returns whether the verb is one that runs a job, before anything else about it is known.
 pub(crate) fn asks_for_a_job(settings: &Settings) -> bool {
-    settings.args.get(1).is_some_and(|verb| verb == "exec" || verb == "run")
+    let verb = settings.args.get(1).is_some_and(|verb| verb == "exec" || verb == "run");
+    // Which provider a flag names is known when the arguments are parsed; it may be one that starts nothing.
+    let named = |word: &OsString| word.as_encoded_bytes().starts_with(b"--provider");
+    verb && !settings.args.iter().any(named)
 }
 
 /// Parses the arguments.

@@ -206,7 +206,7 @@ pub struct OutputFacts {
     pub lines: u64,
     /// Whether each stream, taken whole, is UTF-8.
     pub encoding: Encoding,
-    /// SHA-256 of all bytes produced, in order of arrival, as 64 hex digits.
+    /// SHA-256 of the bytes kept, in order of arrival, as 64 hex digits: what `logs --raw | sha256sum` gives.
     pub sha256: String,
 }
 
@@ -363,11 +363,12 @@ pub struct JobOutcome {
     pub output: OutputFacts,
     /// Limits that it ran into.
     pub quota_events: Vec<QuotaEvent>,
-    /// What came of its checks, in the order of their declaration.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What came of its checks, in the order of their declaration. Written also when empty: the supervisor's frames are
+    /// read by position.
+    #[serde(default)]
     pub checks: Vec<CheckResult>,
     /// What came of its measurements, in the order of their declaration.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub measurements: Vec<Measurement>,
 }
 

@@ -70,6 +70,10 @@ pub struct Entry {
 /// What an entry says and does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a batch holds a few of them, and is gone with its verb"
+)]
 pub enum Change {
     /// A verb is about to act.
     IntentOpened {

@@ -4,7 +4,7 @@
 //! its bound and its Markdown; here are only the shapes.
 use crate::enforcement::LimitFacts;
 use crate::error::ExitCode;
-use crate::job::{OutputFacts, QuotaEvent};
+use crate::job::{CheckResult, Measurement, OutputFacts, QuotaEvent};
 use crate::policy::Limit;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -238,6 +238,12 @@ pub struct Facts {
     pub output: Option<OutputFacts>,
     /// Limits that the job ran into.
     pub quota_events: Vec<QuotaEvent>,
+    /// What came of the declared checks; absent where none were declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResult>,
+    /// What came of the declared measurements; absent where none were declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measurements: Vec<Measurement>,
 }
 
 /// Each limit that a policy holds, in the order of [`Limit::ALL`].

@@ -237,7 +237,8 @@ pub trait EntrySource {
 pub enum OutputPart {
     /// All that was kept.
     Kept,
-    /// Produced bytes `start..end`, as far as they were kept.
+    /// Produced bytes `start..end`, as far as they were kept: `head` is what lies in the kept beginning, `tail` what lies in the kept
+    /// end, and `omitted` what of the range was produced and lies between.
     Range {
         /// The first byte.
         start: u64,
@@ -441,10 +442,11 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<OutputBytes, ProviderError>;
 
-    /// Streams all captured output that was kept, of both streams or of one.
+    /// Streams all captured output that was kept, of both streams or of one. Which output is whose is known once the job has
+    /// ended: until then, and where its supervisor was lost, only both can be had.
     ///
     /// # Errors
-    /// `sink` got a prefix of it.
+    /// `sink` got a prefix of it; nothing, where one stream cannot be told apart.
     fn stream_output(
         &self,
         job: &JobId,
@@ -471,7 +473,8 @@ pub trait Provider: Send + Sync {
     /// The output is as it was.
     fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError>;
 
-    /// Removes what is kept of a job that has ended; nothing happens to one that is in flight, or is gone already.
+    /// Removes what is kept of a job that has ended, its outcome too, which has to be on record; nothing happens to one that is in
+    /// flight, or is gone already.
     ///
     /// # Errors
     /// Some of it may be left; removing again goes on.
@@ -513,6 +516,15 @@ pub trait Provider: Send + Sync {
         gate: &mut dyn Gate,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
+
+    /// Removes what a batch that was killed had copied aside; nothing happens where its writer is alive. It never lands
+    /// later: a batch is moved into place by whoever wrote it, or not at all.
+    ///
+    /// # Errors
+    /// Some of it may be left; the next call goes on.
+    fn clear_stage(&self, _id: &WorkspaceId) -> Result<(), ProviderError> {
+        Ok(())
+    }
 
     /// Removes a workspace's disk; captured output stays.
     ///
@@ -583,6 +595,24 @@ pub enum ProviderError {
         path: String,
         /// Why.
         why: String,
+    },
+    /// What a job was to read from standard input cannot be read.
+    #[error("`{path}` cannot be a job's standard input: {why}")]
+    Stdin {
+        /// The path, made printable.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// A job was to start in what is no directory of its workspace, or lies behind a link.
+    #[error("a job cannot start in `{path}` of workspace {id}: {why}")]
+    WorkingDirectory {
+        /// The workspace.
+        id: WorkspaceId,
+        /// The path, made printable.
+        path: String,
+        /// Why.
+        why: &'static str,
     },
     /// The provider does not hold the workspace.
     #[error("the provider no longer holds workspace {id}")]

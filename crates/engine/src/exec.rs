@@ -5,13 +5,16 @@
 use crate::create::spec_of as workspace_spec;
 use crate::engine::Engine;
 use crate::export::{detail_of, export_of, source_path};
-use crate::inputs::{Plan, Room};
+use crate::flight::Flight;
+use crate::inputs::Plan;
 use crate::job::Story;
 use crate::journal::Batch;
+use crate::ledger::Room;
 use crate::pack::{check_bound, exported, pending};
 use crate::publish::Destination;
+use crate::put::Unrecorded;
 use crate::requests::{Bound, ExecRequest, ExportTarget, Report};
-use crate::run::{Flight, check_job, spec_of};
+use crate::run::{LiveSink, check_job, check_timeout, spec_of};
 use crate::text::{printable, quoted};
 use bailiwick_contract::artifact::{
     ArtifactDeclaration, ArtifactExport, ArtifactRecord, Retention,
@@ -21,7 +24,7 @@ use bailiwick_contract::id::IntentId;
 use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::{JobOutcome, JobStatus};
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
-use bailiwick_contract::provider::{Gate, Hold, Ports, Slots};
+use bailiwick_contract::provider::{ByteSink, Gate, Hold, Ports, Slots};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 use core::error::Error;
@@ -45,7 +48,7 @@ struct Course<'a> {
     passages: Vec<Passage<'a>>,
     create: IntentId,
     remove: IntentId,
-    given: &'a ExecRequest,
+    given: &'a ExecRequest<'a>,
 }
 
 impl Engine<'_> {
@@ -54,7 +57,7 @@ impl Engine<'_> {
     /// # Errors
     /// [`Failure`]; the command did not run, and nothing of the workspace is left. Once it ran, everything is a
     /// [`Report`], also an export that failed.
-    pub fn exec(&self, request: &ExecRequest) -> Result<Report, Failure> {
+    pub fn exec(&self, request: &ExecRequest<'_>) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         check_job(&request.job)?;
         self.provider.expect_job();
@@ -65,18 +68,24 @@ impl Engine<'_> {
         let passages = self.passages(request)?;
         let profile = request.profile.as_deref();
         let record = self.design(request.workspace.as_ref(), profile, &request.policy)?;
+        check_timeout(&record, &request.job)?;
         let budget = &record.policy.policy.budget;
         let room = Room { bytes: budget.storage_bytes, entries: budget.inodes() };
         let plan = self.plan_inputs(&request.job.inputs, room)?;
         let made = self.provider.create(&workspace_spec(&record), &self.cx());
         made.map_err(|error| self.provider_failure(error))?;
-        let mut flight = self.flight(&record, &request.job);
-        flight.inputs = plan.records(self.now(), Some(&flight.job.id));
+        let flight = self.flight(&record, &request.job);
         let (create, remove) = (self.mint_intent(), self.mint_intent());
         let mut course = Course { record, flight, passages, create, remove, given: request };
         let hold = self.hold_new(&course.record)?;
-        match self.let_go(&mut course, &plan, &*hold) {
-            Ok(outcome) => Ok(self.conclude(course, outcome, &*hold)),
+        match self.let_go(&mut course, plan, &*hold) {
+            Ok(outcome) => {
+                let Course { record, flight, .. } = &mut course;
+                // Nobody else knows of this workspace, so that nobody else runs its checks.
+                let assessed = self.assess_declared(record, flight, &*hold, outcome.clone());
+                let (outcome, notes) = assessed.unwrap_or((outcome, Vec::new()));
+                Ok(self.conclude(course, outcome, notes, &*hold))
+            }
             Err(failure) => {
                 // It is on no record, so what cannot be removed here is found by its disk.
                 self.provider.remove(&course.record.id, &self.settling()).ok();
@@ -99,7 +108,7 @@ impl Engine<'_> {
     }
 
     /// Pairs each declared artifact with its export, and looks at every destination.
-    fn passages<'r>(&self, request: &'r ExecRequest) -> Result<Vec<Passage<'r>>, Failure> {
+    fn passages<'r>(&self, request: &'r ExecRequest<'_>) -> Result<Vec<Passage<'r>>, Failure> {
         let declares = &request.job.declares;
         if let Some(stray) = request
             .exports
@@ -159,16 +168,21 @@ impl Engine<'_> {
     fn let_go(
         &self,
         course: &mut Course<'_>,
-        plan: &Plan,
+        plan: Plan,
         hold: &dyn Hold,
     ) -> Result<JobOutcome, Failure> {
         let record = course.record.clone();
         if !plan.is_empty() {
-            self.write(&record, plan, false)?;
+            let delivery = plan.deliver();
+            let ledger = delivery.ledger.clone();
+            self.write(&record, delivery, false, &mut Unrecorded(ledger.clone()))?;
+            course.flight.inputs = ledger.records(self.now(), Some(&course.flight.job.id));
         }
         let spec = spec_of(&record, &course.flight.job, &course.given.job);
+        let mut live = LiveSink::of(course.given.live);
         let mut gate = ExecGate { engine: self, course };
-        let ports = Ports { hold, gate: &mut gate, live: None };
+        let live = live.as_mut().map(|sink| sink as &mut dyn ByteSink);
+        let ports = Ports { hold, gate: &mut gate, live };
         let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
         outcome.map_err(|error| self.provider_failure(error))
     }
@@ -205,11 +219,17 @@ impl Engine<'_> {
     }
 
     /// Exports, removes, settles and reports; the job has ended.
-    fn conclude(&self, mut course: Course<'_>, mut outcome: JobOutcome, hold: &dyn Hold) -> Report {
+    fn conclude(
+        &self,
+        mut course: Course<'_>,
+        mut outcome: JobOutcome,
+        mut notes: Vec<String>,
+        hold: &dyn Hold,
+    ) -> Report {
         for passage in &mut course.passages {
             self.pass(&course.record, passage);
         }
-        let succeeded = outcome.status == JobStatus::Success;
+        let succeeded = matches!(outcome.status, JobStatus::Success | JobStatus::PartialSuccess);
         if succeeded && course.passages.iter().any(Passage::is_absent) {
             outcome.status = JobStatus::PartialSuccess;
         }
@@ -224,7 +244,6 @@ impl Engine<'_> {
             Some(self.provider.remove(&course.record.id, &self.settling()))
         };
         let mut batch = Batch::new(&course.record.id, WorkspaceState::Running, self.now());
-        let mut notes = Vec::new();
         match removed {
             None => {
                 batch.step(WorkspaceState::Ready);
@@ -275,7 +294,7 @@ impl Engine<'_> {
         }
         match self.store.open().and_then(|store| store.append(batch.entries())) {
             Ok(_) => {
-                self.provider.settled(&course.flight.job.id, outcome);
+                course.flight.tell_settled(self, outcome);
                 report
             }
             Err(error) => {

@@ -40,6 +40,16 @@ pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
             "name another path with --allow-host-path (a :rw one has to be owned by an ordinary user), or copy the files \
              in with --input",
         ),
+        ProviderError::Stdin { .. } => Failure::user(
+            "stdin_unusable",
+            message,
+            "name a regular file or a FIFO that you may read, or - for the standard input of this command",
+        ),
+        ProviderError::WorkingDirectory { .. } => Failure::user(
+            "cwd_unusable",
+            message,
+            "name a directory that is there before the job starts, without a link on the way to it",
+        ),
         ProviderError::NoWorkspace { id } => Failure::new(
             ExitCode::InfrastructureFailure,
             "workspace_lost",

@@ -1,17 +1,17 @@
-//! The host side of copy-in: which files there are, what is in them, and a stream of each.
+//! The host side of copy-in: which entries there are, and a stream of each file.
 //!
-//! No link is followed, at the top or below it, and a file that changes between its digest and its copy fails the whole
-//! batch. Directories are read in the order of their names, so that the same tree gives the same records.
+//! No link is followed. One inside a tree is kept as a link where it stays inside the tree; sizes are taken when the tree
+//! is walked, contents once, when they are copied. Directories are read in the order of their names.
 use crate::failure::{cancelled, told};
+use crate::ignore::Ignore;
+use crate::ledger::{Delivery, Ledger, Room};
 use crate::text::printable;
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::CancelToken;
-use bailiwick_contract::error::{ExitCode, Failure};
-use bailiwick_contract::id::JobId;
-use bailiwick_contract::input::{InputRecord, WsPath, WsPathError};
+use bailiwick_contract::error::Failure;
+use bailiwick_contract::input::{WsPath, WsPathError};
 use bailiwick_contract::provider::{EntryKind, EntrySource};
-use bailiwick_contract::time::Timestamp;
 use core::error::Error;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -21,57 +21,97 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// 64 KiB: the default size of a pipe (pipe(7)), and the size of each read here.
-const CHUNK_BYTES: usize = 64 << 10;
-
-/// What an input may bring along; more is refused before a byte is copied.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    /// Bytes that the workspace's budget has left.
-    pub bytes: u64,
-    /// Entries that it has left.
-    pub entries: u64,
-}
+/// How deep a batch may go: every directory on the way to an entry is open while it is staged.
+const DEPTH_MAX: usize = 256;
 
 /// A host entry that will be copied in.
-#[derive(Debug, Clone)]
-pub(crate) struct Planned {
+#[derive(Debug)]
+struct Planned {
     source: PathBuf,
     destination: WsPath,
     kind: EntryKind,
-    size_bytes: u64,
-    digest: Option<Digest>,
 }
 
 /// Everything that one or several sources bring.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     entries: Vec<Planned>,
+    bytes: u64,
+    ledger: Ledger,
+}
+
+/// An entry that the walk has found and not yet visited.
+struct Pending {
+    source: PathBuf,
+    /// None for the source's root, where it becomes the workspace's.
+    destination: Option<WsPath>,
+    /// Below the source's root; empty for the root itself.
+    below: Vec<u8>,
 }
 
 impl Plan {
-    /// Walks `source` and measures every file of it.
+    pub(crate) fn new(room: Room) -> Self {
+        Self { entries: Vec::new(), bytes: 0, ledger: Ledger::new(room) }
+    }
+
+    /// Walks `source`; what `ignore` names is left out.
     pub(crate) fn add(
         &mut self,
         source: &Path,
         destination: &[u8],
-        room: Room,
+        ignore: Option<&Ignore>,
         cancel: &CancelToken,
     ) -> Result<(), Failure> {
         let destination = destination_of(destination)?;
-        let first = self.entries.len();
-        self.walk(source, destination, room, cancel)?;
-        self.check_room(room)?;
-        self.entries[first..].iter_mut().try_for_each(|entry| entry.measure(cancel))?;
-        // A file may have grown since it was listed; what was read is what counts.
-        self.check_room(room)
+        let root = Pending { source: source.to_path_buf(), destination, below: Vec::new() };
+        let mut pending = vec![root];
+        while let Some(next) = pending.pop() {
+            if cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            self.visit(next, &mut pending, ignore)?;
+            self.ledger.room().check(self.bytes, self.entries.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        next: Pending,
+        pending: &mut Vec<Pending>,
+        ignore: Option<&Ignore>,
+    ) -> Result<(), Failure> {
+        let stat = look(&next)?;
+        let kind = kind_of(&next, &stat)?;
+        let is_directory = kind == EntryKind::Directory;
+        let is_root = next.below.is_empty();
+        if !is_root && ignore.is_some_and(|ignore| ignore.covers(&next.below, is_directory)) {
+            self.ledger.ignore();
+            return Ok(());
+        }
+        if is_directory {
+            pending.extend(children(&next)?);
+        }
+        let is_file = matches!(kind, EntryKind::File { .. });
+        let size_bytes = if is_file { u64::try_from(stat.st_size).unwrap_or_default() } else { 0 };
+        self.bytes = self.bytes.saturating_add(size_bytes);
+        match next.destination {
+            Some(destination) => {
+                check_depth(&destination)?;
+                self.entries.push(Planned { source: next.source, destination, kind });
+            }
+            None if is_directory => {}
+            None => return Err(bad_destination(b".", WsPathError::Empty)),
+        }
+        Ok(())
     }
 
     /// Refuses two sources for one destination.
     pub(crate) fn check_distinct(&self) -> Result<(), Failure> {
-        let mut files: Vec<&WsPath> = self.files().map(|file| &file.destination).collect();
-        files.sort_unstable();
-        match files.windows(2).find(|pair| pair[0] == pair[1]) {
+        let own = self.entries.iter().filter(|entry| entry.kind != EntryKind::Directory);
+        let mut own: Vec<&WsPath> = own.map(|entry| &entry.destination).collect();
+        own.sort_unstable();
+        match own.windows(2).find(|pair| pair[0] == pair[1]) {
             None => Ok(()),
             Some(pair) => Err(Failure::user(
                 "input_twice",
@@ -81,115 +121,69 @@ impl Plan {
         }
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.files().map(|file| file.size_bytes).sum()
-    }
-
     pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns the record of each file, as it will be once the batch has landed.
-    pub(crate) fn records(&self, at: Timestamp, job: Option<&JobId>) -> Vec<InputRecord> {
-        let record = |file: &Planned| {
-            Some(InputRecord {
-                source: ByteString::from(file.source.as_os_str().as_bytes()),
-                destination: file.destination.clone(),
-                size_bytes: file.size_bytes,
-                sha256: file.digest?,
-                recorded_at: at,
-                job: job.cloned(),
-            })
-        };
-        self.files().filter_map(record).collect()
-    }
-
     /// Returns the streams that a provider copies from.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = Box<dyn EntrySource>> + '_ {
-        self.entries.iter().map(|entry| {
-            let source = Source { entry: entry.clone(), open: None };
+    pub(crate) fn deliver(self) -> Delivery {
+        let ledger = self.ledger.clone();
+        let entries = self.entries.into_iter().map(move |entry| {
+            match entry.kind {
+                EntryKind::Directory => ledger.directory(),
+                EntryKind::Link { .. } => ledger.link(),
+                EntryKind::File { .. } => {}
+            }
+            let source = Source { entry, open: None, ledger: ledger.clone() };
             Box::new(source) as Box<dyn EntrySource>
-        })
-    }
-
-    fn files(&self) -> impl Iterator<Item = &Planned> {
-        self.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. }))
-    }
-
-    fn check_room(&self, room: Room) -> Result<(), Failure> {
-        let (bytes, entries) = (self.bytes(), self.entries.len() as u64);
-        if bytes <= room.bytes && entries <= room.entries {
-            return Ok(());
-        }
-        Err(Failure::new(
-            ExitCode::PolicyDenied,
-            "inputs_over_storage",
-            format!(
-                "the inputs are {bytes} bytes in {entries} entries, and the storage budget has room for {} bytes in {}",
-                room.bytes, room.entries
-            ),
-            "copy less in, or create a workspace with a larger --storage-bytes",
-        ))
-    }
-
-    fn walk(
-        &mut self,
-        source: &Path,
-        destination: WsPath,
-        room: Room,
-        cancel: &CancelToken,
-    ) -> Result<(), Failure> {
-        let mut pending = vec![(source.to_path_buf(), destination)];
-        while let Some((source, destination)) = pending.pop() {
-            check_cancelled(cancel)?;
-            let stat = look(&source)?;
-            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            if is_directory {
-                pending.extend(children(&source, &destination)?);
-            }
-            self.entries.push(Planned {
-                kind: if is_directory { EntryKind::Directory } else { file_kind(&stat) },
-                size_bytes: if is_directory { 0 } else { size_of(&stat) },
-                source,
-                destination,
-                digest: None,
-            });
-            if self.entries.len() as u64 > room.entries {
-                return self.check_room(room);
-            }
-        }
-        Ok(())
+        });
+        Delivery { entries: Box::new(entries), ledger: self.ledger }
     }
 }
 
-/// Nothing has been copied yet, so that the caller's wish to stop ends it here.
-fn check_cancelled(cancel: &CancelToken) -> Result<(), Failure> {
-    if cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
+/// Reads a destination; `None` is the workspace's root.
+pub(crate) fn destination_of(bytes: &[u8]) -> Result<Option<WsPath>, Failure> {
+    match WsPath::parse(bytes) {
+        Ok(path) => Ok(Some(path)),
+        Err(WsPathError::Empty) if !bytes.is_empty() => Ok(None),
+        Err(error) => Err(bad_destination(bytes, error)),
+    }
 }
 
-fn destination_of(bytes: &[u8]) -> Result<WsPath, Failure> {
-    WsPath::parse(bytes).map_err(|error| bad_destination(bytes, error))
-}
-
-fn bad_destination(bytes: &[u8], error: WsPathError) -> Failure {
+pub(crate) fn bad_destination(bytes: &[u8], error: WsPathError) -> Failure {
     Failure::user(
         "bad_destination",
         format!("the destination `{}` cannot be used: {error}", printable(bytes)),
-        "name a place below the workspace, such as data/input.csv",
+        "name a place below the workspace, such as data/input.csv; `.` takes a directory only",
     )
 }
 
+/// Refuses what lies too deep to be staged.
+pub(crate) fn check_depth(path: &WsPath) -> Result<(), Failure> {
+    if path.as_bytes().split(|byte| *byte == b'/').count() <= DEPTH_MAX {
+        return Ok(());
+    }
+    Err(Failure::user(
+        "input_too_deep",
+        format!("`{}` lies more than {DEPTH_MAX} directories deep", printable(path.as_bytes())),
+        "pack the tree into one file, and unpack it inside",
+    ))
+}
+
 /// Looks at one entry and refuses what cannot be copied in.
-fn look(path: &Path) -> Result<Stat, Failure> {
+fn look(next: &Pending) -> Result<Stat, Failure> {
+    let path = &next.source;
     let stat = rustix::fs::lstat(path).map_err(|error| unreadable(path, error))?;
     let shown = printable(path.as_os_str().as_bytes());
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Directory => Ok(stat),
+        FileType::Symlink if !next.below.is_empty() => Ok(stat),
         FileType::Symlink => Err(Failure::user(
             "input_is_link",
-            format!("`{shown}` is a symbolic link, and links are not copied in"),
-            "name what it points to; for a tree with links, show the directory with --allow-host-path PATH:ro \
-             and copy it inside with cp -r",
+            format!(
+                "`{shown}` is a symbolic link, and a link that is named itself is not copied in"
+            ),
+            "name what it points to",
         )),
         _ => Err(Failure::user(
             "input_is_special",
@@ -199,44 +193,76 @@ fn look(path: &Path) -> Result<Stat, Failure> {
     }
 }
 
+fn kind_of(next: &Pending, stat: &Stat) -> Result<EntryKind, Failure> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Ok(EntryKind::Directory),
+        FileType::Symlink => {
+            let target = rustix::fs::readlink(&next.source, Vec::new())
+                .map_err(|error| unreadable(&next.source, error))?;
+            if stays_inside(&next.below, target.as_bytes()) {
+                return Ok(EntryKind::Link { target: target.into_bytes().into() });
+            }
+            Err(leaves(next.source.as_os_str().as_bytes(), target.as_bytes()))
+        }
+        _ => Ok(EntryKind::File { mode: stat.st_mode & 0o777, mtime: stat.st_mtime }),
+    }
+}
+
+/// Returns whether a link at `path` in a tree stays in that tree, by its words alone; it need not lead anywhere.
+pub(crate) fn stays_inside(path: &[u8], target: &[u8]) -> bool {
+    if target.first() == Some(&b'/') || target.is_empty() {
+        return false;
+    }
+    // Directories between the tree's root and the place that was reached; below zero is outside.
+    let mut depth = path.iter().filter(|byte| **byte == b'/').count();
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => match depth.checked_sub(1) {
+                Some(up) => depth = up,
+                None => return false,
+            },
+            _ => depth += 1,
+        }
+    }
+    true
+}
+
+/// Makes the refusal of a link that leaves its tree.
+pub(crate) fn leaves(path: &[u8], target: &[u8]) -> Failure {
+    Failure::user(
+        "link_leaves_tree",
+        format!(
+            "`{}` is a symbolic link to `{}`, which is not inside what is copied",
+            printable(path),
+            printable(target)
+        ),
+        "leave it out with --ignore-file, make it relative to the tree, or copy a directory that holds both",
+    )
+}
+
 /// Lists a directory; the last name first, since the walk takes from the end.
-fn children(source: &Path, destination: &WsPath) -> Result<Vec<(PathBuf, WsPath)>, Failure> {
-    let unlisted = |error: std::io::Error| unreadable_io(source, &error);
+fn children(at: &Pending) -> Result<Vec<Pending>, Failure> {
+    let unlisted = |error: std::io::Error| unreadable_io(&at.source, &error);
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(source).map_err(unlisted)? {
+    for entry in std::fs::read_dir(&at.source).map_err(unlisted)? {
         let name = entry.map_err(unlisted)?.file_name();
-        let below = destination
-            .join(name.as_bytes())
-            .map_err(|error| bad_destination(name.as_bytes(), error))?;
-        found.push((source.join(&name), below));
+        let bytes = name.as_bytes();
+        let destination = match &at.destination {
+            Some(above) => above.join(bytes),
+            None => WsPath::parse(bytes),
+        };
+        let destination = destination.map_err(|error| bad_destination(bytes, error))?;
+        let below = if at.below.is_empty() {
+            bytes.to_vec()
+        } else {
+            [&at.below, &b"/"[..], bytes].concat()
+        };
+        let source = at.source.join(&name);
+        found.push(Pending { source, destination: Some(destination), below });
     }
-    found.sort_unstable_by(|a, b| b.1.cmp(&a.1));
+    found.sort_unstable_by(|a, b| b.below.cmp(&a.below));
     Ok(found)
-}
-
-fn file_kind(stat: &Stat) -> EntryKind {
-    EntryKind::File { mode: stat.st_mode & 0o777, mtime: stat.st_mtime }
-}
-
-fn size_of(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_size).unwrap_or_default()
-}
-
-impl Planned {
-    /// Reads the file once, for its digest and its true size.
-    fn measure(&mut self, cancel: &CancelToken) -> Result<(), Failure> {
-        if self.kind == EntryKind::Directory {
-            return Ok(());
-        }
-        let mut reading = Reading::open(&self.source)?;
-        let mut buffer = vec![0_u8; CHUNK_BYTES];
-        while reading.next(&mut buffer, &self.source)? > 0 {
-            check_cancelled(cancel)?;
-        }
-        self.kind = reading.kind.clone();
-        (self.size_bytes, self.digest) = (reading.size_bytes, Some(reading.digest()));
-        Ok(())
-    }
 }
 
 /// A file that is being read and hashed.
@@ -244,21 +270,22 @@ struct Reading {
     file: File,
     hasher: Sha256,
     size_bytes: u64,
-    kind: EntryKind,
 }
 
 impl Reading {
     fn open(path: &Path) -> Result<Self, Failure> {
         // Without NONBLOCK a pipe that took the file's place would block here for ever.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|error| unreadable(path, error))?;
+        let file = match rustix::fs::open(path, flags, Mode::empty()) {
+            // It was no link when the tree was walked.
+            Err(Errno::LOOP) => return Err(changed(path)),
+            other => other.map_err(|error| unreadable(path, error))?,
+        };
         let stat = rustix::fs::fstat(&file).map_err(|error| unreadable(path, error))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(changed(path));
         }
-        let (hasher, kind) = (Sha256::new(), file_kind(&stat));
-        Ok(Self { file: File::from(file), hasher, size_bytes: 0, kind })
+        Ok(Self { file: File::from(file), hasher: Sha256::new(), size_bytes: 0 })
     }
 
     fn next(&mut self, buffer: &mut [u8], path: &Path) -> Result<usize, Failure> {
@@ -272,16 +299,13 @@ impl Reading {
         self.size_bytes += read as u64;
         Ok(read)
     }
-
-    fn digest(&mut self) -> Digest {
-        Digest::new(self.hasher.finalize_reset().into())
-    }
 }
 
 /// One entry as a provider copies it.
 struct Source {
     entry: Planned,
     open: Option<Reading>,
+    ledger: Ledger,
 }
 
 impl EntrySource for Source {
@@ -294,20 +318,23 @@ impl EntrySource for Source {
     }
 
     fn pull(&mut self, buffer: &mut [u8]) -> Result<usize, Box<dyn Error + Send + Sync>> {
-        if self.entry.kind == EntryKind::Directory {
+        if !matches!(self.entry.kind, EntryKind::File { .. }) {
             return Ok(0);
         }
         let path = &self.entry.source;
-        let reading = match &mut self.open {
+        let mut reading = match self.open.take() {
             Some(reading) => reading,
-            closed => closed.insert(Reading::open(path)?),
+            None => Reading::open(path)?,
         };
         let read = reading.next(buffer, path)?;
-        let grown = reading.size_bytes > self.entry.size_bytes;
-        if grown || (read == 0 && !buffer.is_empty() && Some(reading.digest()) != self.entry.digest)
-        {
-            return Err(Box::new(changed(path)));
+        if read == 0 {
+            let (source, to) = (path.as_os_str().as_bytes(), self.entry.destination.clone());
+            let digest = Digest::new(reading.hasher.finalize().into());
+            self.ledger.file(ByteString::from(source), to, reading.size_bytes, digest);
+            return Ok(0);
         }
+        self.open = Some(reading);
+        self.ledger.take(read)?;
         Ok(read)
     }
 }
@@ -316,10 +343,10 @@ fn changed(path: &Path) -> Failure {
     Failure::user(
         "input_changed",
         format!(
-            "`{}` changed while it was copied; nothing landed",
+            "`{}` became something else while it was copied; nothing landed",
             printable(path.as_os_str().as_bytes())
         ),
-        "copy it again once nothing writes to it",
+        "copy it again once nothing replaces it",
     )
     .retryable()
 }
@@ -343,84 +370,4 @@ fn unreadable_io(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    const ROOM: Room = Room { bytes: 1 << 20, entries: 100 };
-
-    fn plan(source: &Path, destination: &[u8], room: Room) -> Result<Plan, Failure> {
-        let mut plan = Plan::default();
-        plan.add(source, destination, room, &CancelToken::new()).map(|()| plan)
-    }
-
-    #[test]
-    fn a_caller_who_cancels_ends_the_reading() {
-        let home = tempfile::tempdir().expect("a directory");
-        let file = home.path().join("f");
-        std::fs::write(&file, "bytes").expect("written");
-        let cancel = CancelToken::new();
-        cancel.cancel();
-        let mut entry = plan(&file, b"f", ROOM).expect("a good file").entries.remove(0);
-        assert_eq!(entry.measure(&cancel).expect_err("cancelled").code, ExitCode::Cancelled);
-        let ended = Plan::default().add(&file, b"f", ROOM, &cancel).expect_err("cancelled");
-        assert_eq!(ended.reason, "cancelled");
-    }
-
-    #[test]
-    fn a_tree_keeps_modes_and_empty_directories_in_the_order_of_names() {
-        let home = tempfile::tempdir().expect("a directory");
-        std::fs::create_dir(home.path().join("empty")).expect("made");
-        std::fs::write(home.path().join("b.sh"), "true\n").expect("written");
-        std::fs::write(home.path().join("a"), "").expect("written");
-        let script = home.path().join("b.sh");
-        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("set");
-        let plan = plan(home.path(), b"in/./tree", ROOM).expect("a good tree");
-        let shown: Vec<String> =
-            plan.entries.iter().map(|e| printable(e.destination.as_bytes())).collect();
-        assert_eq!(shown, ["in/tree", "in/tree/a", "in/tree/b.sh", "in/tree/empty"]);
-        assert!(matches!(plan.entries[2].kind, EntryKind::File { mode: 0o755, .. }));
-        assert_eq!((plan.records(Timestamp::default(), None).len(), plan.bytes()), (2, 5));
-    }
-
-    #[test]
-    fn links_special_files_and_absent_ones_are_refused() {
-        let home = tempfile::tempdir().expect("a directory");
-        symlink("/etc/passwd", home.path().join("link")).expect("linked");
-        let refused = |name: &str| plan(&home.path().join(name), b"x", ROOM).expect_err(name);
-        assert_eq!(refused("link").reason, "input_is_link");
-        assert!(refused("link").remediation.contains("--allow-host-path PATH:ro"));
-        assert_eq!(refused("absent").reason, "no_such_input");
-        assert_eq!(plan(home.path(), b"x", ROOM).expect_err("inside").reason, "input_is_link");
-        assert_eq!(
-            plan(Path::new("/dev/null"), b"x", ROOM).expect_err("dev").reason,
-            "input_is_special"
-        );
-        assert_eq!(plan(home.path(), b"../x", ROOM).expect_err("out").reason, "bad_destination");
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused_before_it_is_read() {
-        let home = tempfile::tempdir().expect("a directory");
-        let file = home.path().join("f");
-        std::fs::write(&file, "12345").expect("written");
-        let tight = Room { bytes: 4, ..ROOM };
-        assert_eq!(plan(&file, b"f", tight).expect_err("tight").code, ExitCode::PolicyDenied);
-        let few = Room { entries: 1, ..ROOM };
-        assert_eq!(plan(home.path(), b"f", few).expect_err("few").code, ExitCode::PolicyDenied);
-    }
-
-    #[test]
-    fn a_file_that_changes_before_its_copy_fails_the_copy() {
-        let home = tempfile::tempdir().expect("a directory");
-        let file = home.path().join("f");
-        std::fs::write(&file, "before").expect("written");
-        let plan = plan(&file, b"f", ROOM).expect("a good file");
-        std::fs::write(&file, "behind").expect("written");
-        let mut source = plan.sources().next().expect("one entry");
-        let mut buffer = [0_u8; 64];
-        let end = (0..2).try_for_each(|_| source.pull(&mut buffer).map(drop));
-        let error = end.expect_err("changed").downcast::<Failure>().expect("a failure of ours");
-        assert_eq!(error.reason, "input_changed");
-    }
-}
+mod tests;

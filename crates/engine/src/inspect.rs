@@ -127,8 +127,8 @@ impl Engine<'_> {
         for job in jobs.iter().filter(|job| job.outcome.is_none()) {
             found.extend(self.running_findings(job));
         }
-        if let Some((job, outcome)) = jobs.last().and_then(|job| Some((job, job.outcome.as_ref()?)))
-        {
+        let last = jobs.iter().rfind(|job| job.terms.check_of.is_none());
+        if let Some((job, outcome)) = last.and_then(|job| Some((job, job.outcome.as_ref()?))) {
             let exit = outcome.exit_status.map_or_else(|| "none".into(), |code| code.to_string());
             found
                 .push(format!("last job: {} reads {}, exit status {exit}", job.id, outcome.status));
@@ -137,18 +137,28 @@ impl Engine<'_> {
         found
     }
 
-    /// Adds the output and the typed facts of the last job that ended.
+    /// Adds what jobs in flight have printed so far, and the output and the typed facts of the last job that ended; a
+    /// check is no job of its own there.
     fn add_last_job(&self, package: &mut ResultPackage, jobs: &[JobRecord]) {
-        let last = jobs.iter().rev().find_map(|job| Some((job, job.outcome.as_ref()?)));
+        for job in jobs.iter().filter(|job| job.outcome.is_none()) {
+            self.add_output_so_far(package, job);
+        }
+        let own = jobs.iter().rev().filter(|job| job.terms.check_of.is_none());
+        let last = own.filter_map(|job| Some((job, job.outcome.as_ref()?))).next();
         let Some((job, outcome)) = last else { return };
         crate::job::fill_facts(package, outcome);
+        let first = package.evidence.len();
         self.add_excerpt(package, job, outcome);
-        if let Some(evidence) = package.evidence.last_mut() {
+        if let Some(evidence) = package.evidence.get_mut(first) {
             evidence.label = format!("captured output of job {}", job.id);
         }
     }
 
-    fn pending_lines(&self, record: &WorkspaceRecord, artifacts: &[ArtifactRecord]) -> Vec<String> {
+    pub(crate) fn pending_lines(
+        &self,
+        record: &WorkspaceRecord,
+        artifacts: &[ArtifactRecord],
+    ) -> Vec<String> {
         if record.state == WorkspaceState::Destroyed {
             return Vec::new();
         }
@@ -156,7 +166,7 @@ impl Engine<'_> {
     }
 
     /// Returns a job's package: as it was stored where a bound had cut it, else made again from the record.
-    fn inspect_job(
+    pub(crate) fn inspect_job(
         &self,
         record: &WorkspaceRecord,
         job: &JobRecord,
@@ -171,9 +181,7 @@ impl Engine<'_> {
             });
         }
         let Some(outcome) = &job.outcome else { return Ok(self.running_package(record, job)) };
-        let inputs = self.open()?.inputs(&record.id).map_err(|error| self.store_failure(&error))?;
-        let inputs: Vec<InputRecord> =
-            inputs.into_iter().filter(|input| input.job.as_ref() == Some(&job.id)).collect();
+        let inputs = self.inputs_of(record, &job.id)?;
         let mut package = self.job_package(&Story { record, job, outcome, inputs: &inputs });
         let artifacts = self.artifacts(record)?;
         let own: Vec<ArtifactRecord> =
@@ -183,7 +191,11 @@ impl Engine<'_> {
         Ok(package)
     }
 
-    fn running_package(&self, record: &WorkspaceRecord, job: &JobRecord) -> ResultPackage {
+    pub(crate) fn running_package(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobRecord,
+    ) -> ResultPackage {
         let mut package = self.draft(record, job.started_at);
         package.outcome_summary = format!("job {} is running in workspace {}", job.id, record.id);
         package.key_findings = self.running_findings(job);
@@ -193,6 +205,7 @@ impl Engine<'_> {
             job.argv.iter().map(|argument| argument.to_text().into_owned()).collect();
         package.facts.job_status = Some("running".into());
         package.resource_usage.wall_time_seconds = self.seconds_of(job);
+        self.add_output_so_far(&mut package, job);
         package
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Everything comes from the record and the outcome, so that a package can be built again from what is stored. Values
 //! of forwarded variables are in neither.
+use crate::checks::verdict;
 use crate::engine::Engine;
 use crate::logs::missing;
 use crate::pack::{input_findings, input_line, mechanism};
@@ -9,11 +10,14 @@ use crate::render::{EXCERPT_BYTES_MAX, excerpt_of};
 use crate::text::{command, printable};
 use bailiwick_contract::enforcement::{Label, LimitValue};
 use bailiwick_contract::input::InputRecord;
-use bailiwick_contract::job::{JobOutcome, JobStatus, Reason, Usage};
+use bailiwick_contract::job::{
+    CheckResult, JobOutcome, JobStatus, JobTerms, Measurement, OutputFacts, Reason, Usage,
+};
 use bailiwick_contract::package::{Evidence, EvidenceKind, ResourceUsage, ResultPackage, Status};
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::provider::OutputPart;
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
+use std::borrow::Cow;
 
 /// A job with all that a package says about it.
 pub(crate) struct Story<'a> {
@@ -30,6 +34,8 @@ pub(crate) struct Story<'a> {
 impl Engine<'_> {
     /// Returns the package of a job that is over.
     pub(crate) fn job_package(&self, story: &Story<'_>) -> ResultPackage {
+        let record = narrowed(story.record, &story.job.terms);
+        let story = &Story { record: &record, ..*story };
         let Story { record, job, outcome, inputs } = story;
         let mut package = self.draft(record, job.started_at);
         package.outcome_summary = summary(story);
@@ -45,6 +51,7 @@ impl Engine<'_> {
         package.attention = hints(story);
         fill_facts(&mut package, outcome);
         self.add_excerpt(&mut package, job, outcome);
+        self.add_declared_evidence(&mut package, job, outcome);
         package
     }
 
@@ -69,12 +76,72 @@ impl Engine<'_> {
                     truncated: bytes.omitted > 0 || outcome.output.kept < outcome.output.bytes,
                     excerpt: excerpt_of(head, bytes.omitted, tail),
                 });
+                // Where the budget or the excerpt cut it: whence the rest comes, and what all of it was.
+                if bytes.omitted > 0 && !is_gone {
+                    package.evidence.push(self.reference(job, outcome));
+                }
             }
             Err(error) => {
                 let why = crate::failure::told(&error);
                 package.warnings.push(format!("the captured output could not be read: {why}"));
             }
         }
+    }
+}
+
+impl Engine<'_> {
+    /// Adds what a job in flight has printed so far, if it has.
+    pub(crate) fn add_output_so_far(&self, package: &mut ResultPackage, job: &JobRecord) {
+        let half = (EXCERPT_BYTES_MAX / 2) as u64;
+        let part = OutputPart::HeadTail { head: half, tail: half };
+        // A job that has not printed yet, or cannot be read yet, has nothing to show.
+        let Ok(bytes) = self.provider.output(&job.id, part, &self.settling()) else { return };
+        let (head, tail) = (bytes.head.as_bytes(), bytes.tail.as_bytes());
+        if head.is_empty() && tail.is_empty() {
+            return;
+        }
+        package.evidence.push(Evidence {
+            label: format!("output of job {} so far", job.id),
+            kind: EvidenceKind::Excerpt,
+            source: job.id.as_str().into(),
+            truncated: bytes.omitted > 0,
+            excerpt: excerpt_of(head, bytes.omitted, tail),
+        });
+    }
+
+    fn reference(&self, job: &JobRecord, outcome: &JobOutcome) -> Evidence {
+        let OutputFacts { bytes, kept, sha256, .. } = &outcome.output;
+        let what = if kept < bytes {
+            format!("{kept} of {bytes} bytes were kept")
+        } else {
+            format!("all {bytes} bytes were kept")
+        };
+        Evidence {
+            label: "whole output".into(),
+            kind: EvidenceKind::Reference,
+            source: job.id.as_str().into(),
+            truncated: kept < bytes,
+            excerpt: format!(
+                "{} logs --raw {}\n{what}; sha256 of all that was produced: {sha256}\n",
+                self.program, job.id
+            ),
+        }
+    }
+}
+
+/// Returns a workspace as a job is held to it that was asked to be narrower.
+pub(crate) fn narrowed<'r>(
+    record: &'r WorkspaceRecord,
+    terms: &JobTerms,
+) -> Cow<'r, WorkspaceRecord> {
+    let whole = record.policy.policy.budget.wall_clock_ms;
+    match terms.timeout_ms {
+        Some(timeout_ms) if timeout_ms < whole => {
+            let mut record = record.clone();
+            record.policy.policy.budget.wall_clock_ms = timeout_ms;
+            Cow::Owned(record)
+        }
+        _ => Cow::Borrowed(record),
     }
 }
 
@@ -101,6 +168,9 @@ fn summary(story: &Story<'_>) -> String {
     let (line, status) = (command_of(job), outcome.status);
     let mut text =
         format!("job {} ran {line} in workspace {} and reported {status}", job.id, record.id);
+    if let Some((parent, name)) = &job.terms.check_of {
+        text += &format!("; it is check '{name}' of job {parent}");
+    }
     if !inputs.is_empty() {
         let bytes: u64 = inputs.iter().map(|input| input.size_bytes).sum();
         text += &format!("; {} file(s) of {bytes} bytes in all were copied in first", inputs.len());
@@ -121,6 +191,7 @@ fn findings(story: &Story<'_>) -> Vec<String> {
         let (limit, count) = (event.limit, event.count);
         format!("the {limit} limit was met {count} time(s): {}", printable(event.detail.as_bytes()))
     }));
+    found.extend(declared_findings(outcome));
     if !job.env_names.is_empty() {
         found.push(format!(
             "{} variable(s) were handed over by name: {}; no value is recorded",
@@ -129,6 +200,17 @@ fn findings(story: &Story<'_>) -> Vec<String> {
         ));
     }
     found
+}
+
+/// Returns a line for each check and each measurement.
+fn declared_findings(outcome: &JobOutcome) -> Vec<String> {
+    let check = |check: &CheckResult| format!("check '{}': {}", check.name, verdict(check));
+    let measured = |measured: &Measurement| {
+        let value = measured.value.as_deref().unwrap_or("no number");
+        format!("measurement '{}': {value}", measured.name)
+    };
+    let checks = outcome.checks.iter().map(check);
+    checks.chain(outcome.measurements.iter().map(measured)).collect()
 }
 
 fn ending(record: &WorkspaceRecord, job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
@@ -145,6 +227,11 @@ fn ending(record: &WorkspaceRecord, job: &JobRecord, outcome: &JobOutcome) -> Ve
             format!(
                 "the job was killed over its {inodes} inodes ({by}); --storage-bytes raises them"
             )
+        }
+        Reason::WallClock if job.terms.timeout_ms.is_some() => {
+            let (value, by) =
+                (limit_text(record, Limit::WallClock), mechanism(record, Limit::WallClock));
+            format!("the job was killed over its timeout of {value} ({by})")
         }
         Reason::WallClock => killed_over(record, Limit::WallClock, "wall clock"),
         Reason::Stopped => "the job was stopped on request".into(),
@@ -208,6 +295,11 @@ fn limit_text(record: &WorkspaceRecord, limit: Limit) -> String {
 
 fn warnings(job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
     let mut lines = Vec::new();
+    let measures = job.terms.measures.iter().zip(&outcome.measurements);
+    for (declared, _) in measures.filter(|(_, measured)| measured.value.is_none()) {
+        let path = printable(declared.path.as_bytes());
+        lines.push(format!("measurement '{}': `{path}` holds no finite number", declared.name));
+    }
     let (kept, bytes) = (outcome.output.kept, outcome.output.bytes);
     if kept < bytes {
         lines.push(format!(
@@ -226,10 +318,11 @@ fn warnings(job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
 /// Returns what to do about a limit that ended the job, or about a command that could not be run.
 fn hints(story: &Story<'_>) -> Vec<String> {
     let Story { record, job, outcome, .. } = story;
+    let mut lines: Vec<String> = outcome.checks.iter().filter_map(not_run_line).collect();
     let over = match outcome.reason {
         Some(Reason::Memory) => Some(Limit::Memory),
         Some(Reason::Storage | Reason::Inodes) => Some(Limit::Storage),
-        Some(Reason::WallClock) => Some(Limit::WallClock),
+        Some(Reason::WallClock) if job.terms.timeout_ms.is_none() => Some(Limit::WallClock),
         _ => None,
     };
     let hint = over.map(|limit| {
@@ -240,7 +333,17 @@ fn hints(story: &Story<'_>) -> Vec<String> {
         let argv0 = job.argv.first()?.as_bytes();
         command_hint(argv0, outcome.reason.as_ref()?).map(str::to_owned)
     });
-    hint.into_iter().collect()
+    lines.extend(hint);
+    if outcome.reason == Some(Reason::WallClock) && job.terms.timeout_ms.is_some() {
+        lines.push("a larger --timeout would give the job more room".into());
+    }
+    lines
+}
+
+fn not_run_line(check: &CheckResult) -> Option<String> {
+    let name = &check.name;
+    let line = || format!("check '{name}' was not run, so that whether it holds is not known");
+    check.job.is_none().then(line)
 }
 
 /// Returns the next step where the command could not be run.
@@ -273,7 +376,7 @@ pub(crate) fn usage(usage: &Usage, output_bytes: u64) -> ResourceUsage {
     }
 }
 
-fn provenance_inputs(job: &JobRecord, inputs: &[InputRecord]) -> Vec<String> {
+pub(crate) fn provenance_inputs(job: &JobRecord, inputs: &[InputRecord]) -> Vec<String> {
     let argv = job.argv.iter().map(|argument| argument.to_text().into_owned());
     let env = job
         .env_names
@@ -281,7 +384,11 @@ fn provenance_inputs(job: &JobRecord, inputs: &[InputRecord]) -> Vec<String> {
         .map(|name| format!("env {name} (the name only; no value is recorded)"));
     let files =
         job.env_files.iter().map(|file| format!("env-file {} (names only)", file.to_text()));
-    argv.chain(inputs.iter().map(input_line)).chain(env).chain(files).collect()
+    let cwd = job.terms.cwd.iter().map(|cwd| format!("cwd {}", cwd.as_byte_string().to_text()));
+    let stdin = job.terms.stdin.iter().map(|path| format!("stdin {}", path.to_text()));
+    let timeout = job.terms.timeout_ms.iter().map(|millis| format!("timeout {millis} ms"));
+    let terms = cwd.chain(stdin).chain(timeout);
+    argv.chain(inputs.iter().map(input_line)).chain(env).chain(files).chain(terms).collect()
 }
 
 pub(crate) fn fill_facts(package: &mut ResultPackage, outcome: &JobOutcome) {
@@ -293,6 +400,8 @@ pub(crate) fn fill_facts(package: &mut ResultPackage, outcome: &JobOutcome) {
     facts.duration_ms = outcome.usage.wall_time_us / 1_000;
     facts.output = Some(outcome.output.clone());
     facts.quota_events.clone_from(&outcome.quota_events);
+    facts.checks.clone_from(&outcome.checks);
+    facts.measurements.clone_from(&outcome.measurements);
     for (limit, held) in &mut facts.policy.0 {
         let overshoot = match limit {
             Limit::Memory => outcome.usage.memory_overshoot_bytes,

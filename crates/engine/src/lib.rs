@@ -4,6 +4,8 @@
 //! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
 #![forbid(unsafe_code)]
 
+mod archive;
+mod checks;
 pub mod create;
 pub mod declare;
 pub mod destroy;
@@ -12,11 +14,16 @@ pub mod env;
 pub mod exec;
 pub mod export;
 mod failure;
+mod flight;
+pub mod follow;
+pub mod grep;
 mod hold;
+mod ignore;
 mod inputs;
 pub mod inspect;
 mod job;
 mod journal;
+mod ledger;
 pub mod list;
 pub mod logs;
 mod pack;
@@ -28,5 +35,6 @@ pub mod requests;
 pub mod run;
 pub mod stop;
 pub mod text;
+pub mod wait;
 
 pub use engine::Engine;

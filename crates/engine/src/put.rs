@@ -1,23 +1,28 @@
 //! `put`: host files into a workspace, in one batch that lands whole or not at all.
 //!
-//! `run --input` uses the same copy-in, with no way to overwrite: replacing a file is a deliberate act. What is recorded
-//! is destination, size and digest, never the bytes.
+//! A file is read once: it is hashed while it is copied aside, and the intent is made durable with those digests before
+//! anything is moved into place. `run --input` uses the same copy-in, with no way to overwrite: replacing a file is a
+//! deliberate act. What is recorded is destination, size and digest, never the bytes.
+use crate::archive;
 use crate::engine::Engine;
-use crate::inputs::{Plan, Room};
+use crate::ignore::Ignore;
+use crate::inputs::{Plan, destination_of};
 use crate::journal::Batch;
+use crate::ledger::{Delivery, Ledger, Room};
 use crate::pack::{check_bound, input_findings, input_line};
 use crate::reconcile::Held;
 use crate::requests::{InputRequest, PutRequest, Report};
 use crate::text::printable;
 use bailiwick_contract::error::Failure;
-use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::id::{IntentId, JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::{EntrySource, Gate, ProviderError};
+use bailiwick_contract::provider::{Gate, ProviderError};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 use core::error::Error;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 
 impl Engine<'_> {
@@ -26,18 +31,49 @@ impl Engine<'_> {
     /// # Errors
     /// [`Failure`]; nothing landed.
     pub fn put(&self, request: &PutRequest) -> Result<Report, Failure> {
+        self.put_with(request, |room, ignore| {
+            let mut plan = Plan::new(room);
+            let destination = request.destination.as_bytes();
+            plan.add(&request.source, destination, ignore.as_ref(), self.cancel)?;
+            Ok(plan.deliver())
+        })
+    }
+
+    /// Copies what a tar stream holds into a workspace; `request.source` is how the stream is called.
+    ///
+    /// # Errors
+    /// As [`Engine::put`].
+    pub fn put_archive(
+        &self,
+        request: &PutRequest,
+        archive: Box<dyn Read>,
+    ) -> Result<Report, Failure> {
+        let destination = destination_of(request.destination.as_bytes())?;
+        self.put_with(request, |room, ignore| {
+            Ok(archive::deliver(archive, destination, ignore, room))
+        })
+    }
+
+    fn put_with(
+        &self,
+        request: &PutRequest,
+        delivery: impl FnOnce(Room, Option<Ignore>) -> Result<Delivery, Failure>,
+    ) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
+        let ignore = request.ignore_file.as_deref().map(Ignore::read).transpose()?;
         let (id, rest) = (&request.workspace, " HOST_PATH DESTINATION");
         let record = self.living(id).map_err(|f| self.or_job(f, id, "put", rest))?;
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
         let record = self.ready(&request.workspace)?;
-        let (mut plan, room) = (Plan::default(), self.room(&record)?);
-        plan.add(&request.source, request.destination.as_bytes(), room, self.cancel)?;
-        let landed = self.copy_in(&record, &plan, None, request.overwrite)?;
+        let delivery = delivery(self.room(&record)?, ignore)?;
+        let ledger = delivery.ledger.clone();
+        let landed = self.copy_in(&record, delivery, None, request.overwrite)?;
         let mut package = copied(self.draft(&record, begun), request, &landed);
-        package.resource_usage.storage_bytes = plan.bytes();
+        let ignored_by = request.ignore_file.as_ref().map(|path| path.as_os_str().as_bytes());
+        package.key_findings.extend(ledger.findings(ignored_by));
+        package.resource_usage.storage_bytes = ledger.bytes();
         package.attention = notes;
         Ok(self.report(package, request.bound, None))
     }
@@ -81,32 +117,29 @@ impl Engine<'_> {
         })
     }
 
-    /// Walks and measures what `inputs` name; touches the host only.
+    /// Walks what `inputs` name; touches the host only.
     pub(crate) fn plan_inputs(&self, inputs: &[InputRequest], room: Room) -> Result<Plan, Failure> {
-        let mut plan = Plan::default();
+        let mut plan = Plan::new(room);
         for input in inputs {
-            plan.add(&input.source, input.destination.as_bytes(), room, self.cancel)?;
+            plan.add(&input.source, input.destination.as_bytes(), None, self.cancel)?;
         }
         plan.check_distinct().map(|()| plan)
     }
 
-    /// Copies a plan in: intent, act, settle.
+    /// Copies a delivery in: the intent is durable once everything was read and before anything lands.
     pub(crate) fn copy_in(
         &self,
         record: &WorkspaceRecord,
-        plan: &Plan,
+        delivery: Delivery,
         job: Option<&JobId>,
         overwrite: bool,
     ) -> Result<Vec<InputRecord>, Failure> {
-        let (intent, inputs) = (self.mint_intent(), plan.records(self.now(), job));
-        let detail = IntentDetail::Inputs(inputs.clone());
-        self.append(Batch::new(&record.id, record.state, self.now()).open(
-            &intent,
-            IntentKind::Put,
-            None,
-            detail,
-        ))?;
-        let written = self.write(record, plan, overwrite);
+        let intent = self.mint_intent();
+        let ledger = delivery.ledger.clone();
+        let mut gate = PutGate { engine: self, record, intent: &intent, job, ledger, inputs: None };
+        let written = self.write(record, delivery, overwrite, &mut gate);
+        // Before the gate was open nothing had begun, so there is nothing to settle.
+        let Some(inputs) = gate.inputs else { return written.map(|()| Vec::new()) };
         let mut settle = Batch::new(&record.id, record.state, self.now());
         match written {
             Ok(()) => settle.push(Change::InputsAdded { inputs: inputs.clone() }).close(
@@ -122,32 +155,51 @@ impl Engine<'_> {
         written.and(settled).map(|()| inputs)
     }
 
-    /// Hands a plan to the provider; journals nothing.
+    /// Hands a delivery to the provider; journals nothing itself.
     pub(crate) fn write(
         &self,
         record: &WorkspaceRecord,
-        plan: &Plan,
+        delivery: Delivery,
         overwrite: bool,
+        gate: &mut dyn Gate,
     ) -> Result<(), Failure> {
-        let mut sources = plan.sources();
-        let sources: &mut dyn Iterator<Item = Box<dyn EntrySource>> = &mut sources;
-        let written = self.provider.write(
-            &record.id,
-            sources,
-            overwrite,
-            &mut OpenGate,
-            &self.cx_within(plan.bytes()),
-        );
+        let Delivery { mut entries, ledger } = delivery;
+        let cx = self.cx_within(ledger.room().bytes);
+        let written = self.provider.write(&record.id, &mut *entries, overwrite, gate, &cx);
         written.map_err(|error| self.provider_failure(error))
     }
 }
 
-/// The gate of a batch whose intent is durable already.
-struct OpenGate;
+/// The gate of a batch: the intent, with the digests that were just taken.
+struct PutGate<'g, 'e> {
+    engine: &'g Engine<'e>,
+    record: &'g WorkspaceRecord,
+    intent: &'g IntentId,
+    job: Option<&'g JobId>,
+    ledger: Ledger,
+    /// What the intent says will land, once it is durable.
+    inputs: Option<Vec<InputRecord>>,
+}
 
-impl Gate for OpenGate {
+impl Gate for PutGate<'_, '_> {
     fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.ledger.check()?;
+        let now = self.engine.now();
+        let inputs = self.ledger.records(now, self.job);
+        let detail = IntentDetail::Inputs(inputs.clone());
+        let mut open = Batch::new(&self.record.id, self.record.state, now);
+        self.engine.append(open.open(self.intent, IntentKind::Put, None, detail))?;
+        self.inputs = Some(inputs);
         Ok(())
+    }
+}
+
+/// The gate of a batch for a workspace that is on no record yet: what becomes of it is told with the workspace's own intent.
+pub(crate) struct Unrecorded(pub(crate) Ledger);
+
+impl Gate for Unrecorded {
+    fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        Ok(self.0.check()?)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It costs as much as there are open intents, and touches only what no living process holds. Everything that it finds
 //! out of one workspace goes into one batch; where another verb was quicker, its word stands.
+use crate::checks::with_checks;
 use crate::engine::Engine;
 use crate::hold::Attempt;
 use crate::journal::Batch;
@@ -164,10 +165,13 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(outcome) => {
-                let declared = self.declared_by(record, job)?;
-                self.checked(record, &declared, *outcome).0
-            }
+            Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
+                Some(outcome) => outcome,
+                None => {
+                    settling.alive = true;
+                    return Ok(());
+                }
+            },
             Recovered::NeverStarted => {
                 settling.never_started = true;
                 self.without_end(intent, job, Reason::NeverStarted)
@@ -183,6 +187,9 @@ impl Engine<'_> {
             }
             _ => format!("job {job} had ended with {} while nobody waited for it", outcome.status),
         };
+        let skipped = outcome.checks.iter().filter(|check| check.job.is_none()).count();
+        let note =
+            if skipped == 0 { note } else { format!("{note}; {skipped} check(s) were not run") };
         settling.batch.push(Change::JobEnded { job: job.clone(), outcome, package: None });
         settling.close(intent, Phase::Reconciled, note);
         // What a killed supervisor left behind costs nothing but room; the next call goes on.
@@ -190,7 +197,23 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn declared_by(
+    /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.
+    fn assess_on_record(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobId,
+        outcome: JobOutcome,
+    ) -> Result<Option<JobOutcome>, Failure> {
+        let declared = self.declared_by(record, job)?;
+        let outcome = self.checked(record, &declared, outcome).0;
+        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
+        let Some(found) = found else { return Ok(Some(outcome)) };
+        let Some(results) = self.recorded_checks(record, &found)? else { return Ok(None) };
+        let outcome = self.measured(record, &found, outcome);
+        Ok(Some(with_checks(outcome, results)))
+    }
+
+    pub(crate) fn declared_by(
         &self,
         record: &WorkspaceRecord,
         job: &JobId,
@@ -267,22 +290,33 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A batch of files lands whole or not at all, so the digests of what is there say which.
+    /// A writer that was killed while it moved its batch into place may have moved a part; the digests of what is there say
+    /// which.
     fn settle_put(&self, settling: &mut Settling<'_>, intent: &OpenIntent) -> Result<(), Failure> {
         let IntentDetail::Inputs(inputs) = &intent.detail else {
             settling.close(intent, Phase::Reconciled, "a put without files was closed".into());
             return Ok(());
         };
-        let mut landed = true;
+        let mut landed = 0;
         for input in inputs {
-            landed = landed && self.is_landed(settling.record, input)?;
+            landed += usize::from(self.is_landed(settling.record, input)?);
         }
-        if landed {
+        // Its writer is dead, so that what it had copied aside never lands.
+        let id = &settling.record.id;
+        self.provider.clear_stage(id).map_err(|error| self.provider_failure(error))?;
+        if landed == inputs.len() {
             settling.batch.push(Change::InputsAdded { inputs: inputs.clone() });
             let note = format!("{} file(s) of a put had landed", inputs.len());
             settling.close(intent, Phase::Reconciled, note);
         } else {
-            let note = format!("a put of {} file(s) was cut short; put them again", inputs.len());
+            let of = inputs.len();
+            let note = if landed == 0 {
+                format!("a put of {of} file(s) was cut short, and none landed; put them again")
+            } else {
+                format!(
+                    "a put of {of} file(s) was cut short, and {landed} are there; put them again with --overwrite"
+                )
+            };
             settling.close(intent, Phase::Abandoned, note);
         }
         Ok(())

@@ -7,10 +7,13 @@ use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::enforcement::Strictness;
 use bailiwick_contract::error::ExitCode;
 use bailiwick_contract::id::{JobId, WorkspaceId};
-use bailiwick_contract::job::EnvVar;
+use bailiwick_contract::input::WsPath;
+use bailiwick_contract::job::{CheckDeclaration, EnvVar, MeasureDeclaration, Stdin};
 use bailiwick_contract::package::ResultPackage;
 use bailiwick_contract::policy::Policy;
+use bailiwick_contract::provider::Streams;
 use bailiwick_contract::state::WorkspaceState;
+use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 use std::path::PathBuf;
@@ -75,6 +78,19 @@ pub struct JobEnvironment {
 /// Says something to the caller while a verb is still at work, such as who holds the workspace; one line, printable.
 pub type Notice<'a> = &'a dyn Fn(&str);
 
+/// Takes output of a job while it runs; an error ends the giving, never the job.
+pub type Listener<'a> = &'a dyn Fn(&[u8]) -> Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Who is given a job's output while it runs: `--stream`.
+#[derive(Clone, Copy, Default)]
+pub struct Live<'a>(pub Option<Listener<'a>>);
+
+impl fmt::Debug for Live<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Live").field(&self.0.is_some()).finish()
+    }
+}
+
 /// `create`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CreateRequest {
@@ -93,12 +109,14 @@ pub struct CreateRequest {
 pub struct PutRequest {
     /// The workspace.
     pub workspace: WorkspaceId,
-    /// The host file or directory.
+    /// The host file or directory; how it is called, where it is a stream.
     pub source: PathBuf,
-    /// Where it goes, relative to the workspace.
+    /// Where it goes, relative to the workspace; `.` is the workspace itself.
     pub destination: ByteString,
     /// `--overwrite`.
     pub overwrite: bool,
+    /// `--ignore-file`: patterns of what is left out, relative to the source.
+    pub ignore_file: Option<PathBuf>,
     /// The bound of the package; none means unbounded.
     pub bound: Option<Bound>,
 }
@@ -116,6 +134,16 @@ pub struct JobRequest {
     pub inputs: Vec<InputRequest>,
     /// `--env` and `--env-file`.
     pub environment: JobEnvironment,
+    /// `--cwd`; the workspace's root where it is absent.
+    pub cwd: Option<WsPath>,
+    /// `--stdin`.
+    pub stdin: Stdin,
+    /// `--timeout`: no more than the workspace's wall clock, which holds where it is absent.
+    pub timeout: Option<Duration>,
+    /// `--check`; [`crate::declare::check`] parses one.
+    pub checks: Vec<CheckDeclaration>,
+    /// `--measure`; [`crate::declare::measure`] parses one.
+    pub measures: Vec<MeasureDeclaration>,
 }
 
 /// `run`.
@@ -129,6 +157,10 @@ pub struct RunRequest<'a> {
     pub wait: Option<Duration>,
     /// Told once who holds the workspace, when the verb has to wait.
     pub notice: Notice<'a>,
+    /// `--detach`: return once the job was let go.
+    pub detach: bool,
+    /// `--stream`; a detached job gives nobody its output live.
+    pub live: Live<'a>,
     /// The bound of the package; none means unbounded.
     pub bound: Option<Bound>,
 }
@@ -139,14 +171,15 @@ impl fmt::Debug for RunRequest<'_> {
             .field("workspace", &self.workspace)
             .field("job", &self.job)
             .field("wait", &self.wait)
+            .field("detach", &self.detach)
             .field("bound", &self.bound)
             .finish_non_exhaustive()
     }
 }
 
 /// `exec`: create, run, export and destroy in one call.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ExecRequest {
+#[derive(Debug, Clone, Default)]
+pub struct ExecRequest<'a> {
     /// `--workspace-id`; minted where it is absent.
     pub workspace: Option<WorkspaceId>,
     /// `--profile`; the provider's default where it is absent.
@@ -157,6 +190,8 @@ pub struct ExecRequest {
     pub job: JobRequest,
     /// `--export`; one for each declared name, [`crate::declare::export`] parses one.
     pub exports: Vec<ExportTarget>,
+    /// `--stream`.
+    pub live: Live<'a>,
     /// The bound of the package; none means unbounded.
     pub bound: Option<Bound>,
 }
@@ -172,6 +207,26 @@ pub struct StopRequest {
     pub grace: Duration,
     /// The bound of the package; none means unbounded.
     pub bound: Option<Bound>,
+}
+
+/// `wait`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitRequest {
+    /// A workspace's or a job's id, as it was given; a workspace's wins.
+    pub handle: String,
+    /// `--timeout`: how long to wait; none means until the end.
+    pub timeout: Option<Duration>,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// Which part of captured output `logs` is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogPart {
+    /// `--stdout` or `--stderr`; both where neither is given.
+    pub streams: Streams,
+    /// `--range`: produced bytes from the first to before the second; only of both streams.
+    pub range: Option<(u64, u64)>,
 }
 
 /// `inspect`, without `--logs` and without `--full`.

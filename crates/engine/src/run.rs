@@ -1,42 +1,27 @@
 //! `run`: one job in a workspace.
 //!
 //! The verb waits for a free slot, settles what a dead caller left, and lets the job go only once its intent is
-//! durable; a second batch holds what came of it. A job's failure never fails its workspace.
+//! durable; a second batch holds what came of it. A job's failure never fails its workspace. With `--detach` it returns as
+//! soon as the job was let go; the intent stays open until a later verb settles it.
 use crate::engine::Engine;
+use crate::flight::{Flight, RunGate};
 use crate::hold::Patience;
-use crate::job::Story;
-use crate::journal::Batch;
-use crate::pack::{check_bound, pending};
+use crate::job::narrowed;
+use crate::pack::{check_bound, input_findings};
 use crate::reconcile::Held;
-use crate::requests::{Bound, JobRequest, Report, RunRequest};
+use crate::requests::{JobRequest, Listener, Live, Report, RunRequest};
 use crate::text::printable;
-use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord};
+use bailiwick_contract::artifact::ArtifactDeclaration;
 use bailiwick_contract::bytes::ByteString;
-use bailiwick_contract::error::Failure;
-use bailiwick_contract::id::{IntentId, JobId};
+use bailiwick_contract::error::{ExitCode, Failure};
+use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::{InputRecord, WsPath};
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, JobTerms, Stdin};
-use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
-use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::{ByteSink, Gate, Ports, ProviderError};
+use bailiwick_contract::provider::{ByteSink, Hold, Ports, ProviderError};
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
-use bailiwick_contract::store::StoreError;
 use core::error::Error;
 use core::time::Duration;
-
-/// How often an append is tried again because a job in another slot moved the workspace meanwhile.
-const TRIES_MAX: u32 = 16;
-
-/// A job on its way: what is recorded of it, and the intent that it runs under.
-pub(crate) struct Flight<'a> {
-    pub(crate) job: JobRecord,
-    pub(crate) declares: &'a [ArtifactDeclaration],
-    pub(crate) inputs: Vec<InputRecord>,
-    pub(crate) intent: IntentId,
-    /// The declared names that were found to be no regular file once the job had ended.
-    absent: Vec<ByteString>,
-}
 
 impl Engine<'_> {
     /// Runs a command in a workspace and waits for its end.
@@ -46,9 +31,11 @@ impl Engine<'_> {
     pub fn run(&self, request: &RunRequest<'_>) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         check_job(&request.job)?;
+        check_detached(request)?;
         self.provider.expect_job();
         let id = &request.workspace;
         let record = self.living(id).map_err(|f| self.or_job(f, id, "run", " COMMAND..."))?;
+        check_timeout(&record, &request.job)?;
         let wall_clock = Duration::from_millis(record.policy.policy.budget.wall_clock_ms);
         let patience =
             Patience { wait: request.wait.unwrap_or(wall_clock), notice: request.notice };
@@ -57,21 +44,67 @@ impl Engine<'_> {
         let record = self.usable(&record)?;
         self.check_names(&record, &request.job)?;
         let mut flight = self.flight(&record, &request.job);
+        flight.job.terms.detached = request.detach;
         flight.inputs = self.bring_inputs(&record, &request.job, &flight.job.id)?;
         let spec = spec_of(&record, &flight.job, &request.job);
+        let mut live = LiveSink::of(request.live);
         let mut gate = RunGate { engine: self, record: &record, flight: &mut flight };
-        let ports = Ports { hold: &*hold, gate: &mut gate, live: None };
+        let live = live.as_mut().map(|sink| sink as &mut dyn ByteSink);
+        let ports = Ports { hold: &*hold, gate: &mut gate, live };
+        if request.detach {
+            let launched = self.provider.launch(&record.id, &spec, ports, &self.cx());
+            launched.map_err(|error| self.provider_failure(error))?;
+            return Ok(self.detached(&record, &flight, notes, request));
+        }
         let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
         let outcome = outcome.map_err(|error| self.provider_failure(error))?;
-        let (outcome, absent) = self.checked(&record, flight.declares, outcome);
-        let (names, lines): (Vec<ByteString>, Vec<String>) = absent.into_iter().unzip();
-        flight.absent = names;
+        let (outcome, lines) = self.assessed(&record, &mut flight, &*hold, outcome);
         let notes = [notes, lines].concat();
         Ok(self.settle_run(record, &flight, &outcome, &notes, request.bound))
     }
 
+    /// Looks at what a job left whose caller this is: nobody else can run its checks.
+    fn assessed(
+        &self,
+        record: &WorkspaceRecord,
+        flight: &mut Flight<'_>,
+        hold: &dyn Hold,
+        outcome: JobOutcome,
+    ) -> (JobOutcome, Vec<String>) {
+        let as_it_is = outcome.clone();
+        self.assess(record, flight, hold, outcome).unwrap_or_else(|| (as_it_is, Vec::new()))
+    }
+
+    /// Reports a job that was let go and that nobody waits for.
+    fn detached(
+        &self,
+        record: &WorkspaceRecord,
+        flight: &Flight<'_>,
+        notes: Vec<String>,
+        request: &RunRequest<'_>,
+    ) -> Report {
+        let record = WorkspaceRecord { state: WorkspaceState::Running, ..record.clone() };
+        let (id, job, program) = (&record.id, &flight.job, self.program);
+        let mut package = self.running_package(&record, job);
+        package.outcome_summary = format!("job {} is running in workspace {id}, detached", job.id);
+        package.key_findings = vec![format!("command: {}", crate::job::command_of(job))];
+        package.key_findings.extend(input_findings(&flight.inputs));
+        package.provenance.inputs = crate::job::provenance_inputs(job, &flight.inputs);
+        package.attention = notes;
+        package.attention.extend([
+            format!("{program} wait {} waits for its end and reports it", job.id),
+            format!("{program} logs --follow {} shows what it prints", job.id),
+            format!("{program} stop --apply {id} ends it"),
+        ]);
+        if !job.terms.checks.is_empty() {
+            let line = "its checks are run by that wait; any other verb that settles the job records them as not run";
+            package.attention.push(line.into());
+        }
+        self.report(package, request.bound, Some(&job.id))
+    }
+
     /// Reads the record again under the hold: it may have moved while the verb waited.
-    fn usable(&self, record: &WorkspaceRecord) -> Result<WorkspaceRecord, Failure> {
+    pub(crate) fn usable(&self, record: &WorkspaceRecord) -> Result<WorkspaceRecord, Failure> {
         let shared = record.policy.policy.budget.concurrency > 1;
         let now = self.living(&record.id)?;
         if shared && now.state == WorkspaceState::Running {
@@ -123,7 +156,7 @@ impl Engine<'_> {
             return Ok(Vec::new());
         }
         let plan = self.plan_inputs(&request.inputs, self.room(record)?)?;
-        self.copy_in(record, &plan, Some(job), false)
+        self.copy_in(record, plan.deliver(), Some(job), false)
     }
 
     /// Returns a job that has not been let go yet.
@@ -138,37 +171,13 @@ impl Engine<'_> {
             argv: request.argv.clone(),
             env_names: request.environment.vars.iter().map(|var| var.name.clone()).collect(),
             env_files: request.environment.files.clone(),
-            terms: JobTerms::default(),
+            terms: terms_of(request),
             started_at: self.now(),
             outcome: None,
             package: None,
         };
         let (declares, intent) = (&request.declares, self.mint_intent());
-        Flight { job, declares, inputs: Vec::new(), intent, absent: Vec::new() }
-    }
-
-    /// Makes the intent durable; tries again where a job in another slot was quicker.
-    fn open_gate(&self, record: &WorkspaceRecord, flight: &mut Flight<'_>) -> Result<(), Failure> {
-        let shared = record.policy.policy.budget.concurrency > 1;
-        let mut state = record.state;
-        flight.job.started_at = self.now();
-        for _ in 1..TRIES_MAX {
-            let mut batch = Batch::new(&record.id, state, self.now());
-            flight.enter(&mut batch);
-            batch.step(WorkspaceState::Running);
-            match self.open()?.append(batch.entries()) {
-                Ok(_) => return Ok(()),
-                Err(error @ StoreError::Conflict { .. }) if shared => {
-                    let now = self.usable(record)?.state;
-                    if now == state {
-                        return Err(self.store_failure(&error));
-                    }
-                    state = now;
-                }
-                Err(error) => return Err(self.store_failure(&error)),
-            }
-        }
-        Err(self.busy(record)?)
+        Flight { job, declares, inputs: Vec::new(), intent, checks: Vec::new(), absent: Vec::new() }
     }
 
     /// Looks whether a job made what it declared; returns the names of what it did not, each with the line that says
@@ -200,151 +209,6 @@ impl Engine<'_> {
         }
         (outcome, found)
     }
-
-    /// Settles a job and reports it; trouble with the record never hides what came of the job.
-    fn settle_run(
-        &self,
-        mut record: WorkspaceRecord,
-        flight: &Flight<'_>,
-        outcome: &JobOutcome,
-        notes: &[String],
-        bound: Option<Bound>,
-    ) -> Report {
-        let shared = record.policy.policy.budget.concurrency > 1;
-        let mut left = if shared { TRIES_MAX } else { 1 };
-        loop {
-            left -= 1;
-            // Without a shared workspace nobody else can have moved it: the hold is ours.
-            let alone = !shared || self.is_alone(&mut record, &flight.job.id);
-            let from = if shared { record.state } else { WorkspaceState::Running };
-            let mut batch = Batch::new(&record.id, from, self.now());
-            if alone {
-                batch.step(WorkspaceState::Ready);
-            }
-            record.state = batch.state();
-            let (mut report, whole) = self.run_report(&record, flight, outcome, notes, bound);
-            flight.leave(&mut batch, outcome, whole);
-            match self.store.open().and_then(|store| store.append(batch.entries())) {
-                Ok(_) => {
-                    self.after_settlement(&record, &flight.job.id, outcome);
-                    return report;
-                }
-                // A verb in another slot found the job ended and settled it, with the same outcome.
-                Err(StoreError::Conflict { .. }) if self.is_settled(&flight.job.id) => {
-                    return report;
-                }
-                Err(StoreError::Conflict { .. }) if left > 0 => {}
-                Err(error) => {
-                    report.package.attention.push(self.unsettled(&error));
-                    return self.report(report.package, bound, Some(&flight.job.id));
-                }
-            }
-        }
-    }
-
-    /// Does what may be done only once the outcome is on record.
-    fn after_settlement(&self, record: &WorkspaceRecord, job: &JobId, outcome: &JobOutcome) {
-        self.provider.settled(job, outcome);
-        if record.policy.policy.budget.concurrency > 1 {
-            self.repair(record);
-        }
-    }
-
-    /// Returns whether no other job of the workspace is in flight, and brings the record's state up to date.
-    fn is_alone(&self, record: &mut WorkspaceRecord, job: &JobId) -> bool {
-        if let Ok(now) = self.known(&record.id) {
-            record.state = now.state;
-        }
-        let others = self.intents(&record.id).unwrap_or_default();
-        !others
-            .iter()
-            .any(|intent| intent.kind == IntentKind::Run && intent.job.as_ref() != Some(job))
-    }
-
-    fn is_settled(&self, job: &JobId) -> bool {
-        self.outcome_of(job).is_ok_and(|outcome| outcome.is_some())
-    }
-
-    /// Returns the line for a job whose outcome could not be recorded.
-    pub(crate) fn unsettled(&self, error: &StoreError) -> String {
-        let why = crate::failure::told(error);
-        format!(
-            "the outcome is not recorded yet ({why}); the next verb on this workspace settles it"
-        )
-    }
-
-    fn run_report(
-        &self,
-        record: &WorkspaceRecord,
-        flight: &Flight<'_>,
-        outcome: &JobOutcome,
-        notes: &[String],
-        bound: Option<Bound>,
-    ) -> (Report, Option<String>) {
-        let story = Story { record, job: &flight.job, outcome, inputs: &flight.inputs };
-        let mut package = self.job_package(&story);
-        package.attention.splice(0..0, notes.iter().cloned());
-        if let Ok(artifacts) = self.open().and_then(|store| {
-            store.artifacts(&record.id).map_err(|error| self.store_failure(&error))
-        }) {
-            // Only what this job can have left: its own artifacts are exported later, those of others are not its own.
-            let own = |one: &&ArtifactRecord| {
-                one.job == flight.job.id && !flight.absent.contains(&one.declaration.name)
-            };
-            let lines = pending(&artifacts).into_iter().filter(own);
-            package.attention.extend(lines.map(|one| self.pending_line(record, one)));
-        }
-        self.report_and_whole(package, bound, &flight.job.id)
-    }
-
-    /// Returns the report, and the whole package as JSON where the bound cut it.
-    pub(crate) fn report_and_whole(
-        &self,
-        package: ResultPackage,
-        bound: Option<Bound>,
-        job: &JobId,
-    ) -> (Report, Option<String>) {
-        let whole = package.clone();
-        let report = self.report(package, bound, Some(job));
-        let text = report.cut.then(|| serde_json::to_string(&whole).ok()).flatten();
-        (report, text)
-    }
-}
-
-impl Flight<'_> {
-    /// Writes what has to be durable before the job is let go.
-    pub(crate) fn enter(&self, batch: &mut Batch) {
-        batch
-            .open(&self.intent, IntentKind::Run, Some(&self.job.id), IntentDetail::None)
-            .push(Change::JobAdded { record: self.job.clone() });
-        for declaration in self.declares {
-            let (job, declaration) = (self.job.id.clone(), declaration.clone());
-            batch.push(Change::ArtifactDeclared { job, declaration });
-        }
-    }
-
-    /// Writes what came of the job.
-    pub(crate) fn leave(&self, batch: &mut Batch, outcome: &JobOutcome, package: Option<String>) {
-        let (job, outcome) = (self.job.id.clone(), outcome.clone());
-        batch.push(Change::JobEnded { job, outcome, package }).close(
-            &self.intent,
-            Phase::Settled,
-            None,
-        );
-    }
-}
-
-/// The gate of `run`: the intent goes into a store that is open already.
-struct RunGate<'g, 'e, 'r> {
-    engine: &'g Engine<'e>,
-    record: &'g WorkspaceRecord,
-    flight: &'g mut Flight<'r>,
-}
-
-impl Gate for RunGate<'_, '_, '_> {
-    fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        Ok(self.engine.open_gate(self.record, self.flight)?)
-    }
 }
 
 /// A sink that wants to know only whether there is something to read.
@@ -362,9 +226,76 @@ pub(crate) fn spec_of(record: &WorkspaceRecord, job: &JobRecord, request: &JobRe
         id: job.id.clone(),
         argv: job.argv.clone(),
         env: request.environment.vars.clone(),
-        policy: record.policy.clone(),
+        policy: narrowed(record, &job.terms).policy.clone(),
         cwd: job.terms.cwd.clone(),
-        stdin: Stdin::Empty,
+        stdin: request.stdin.clone(),
+    }
+}
+
+/// Returns what is recorded of how a job is to run.
+fn terms_of(request: &JobRequest) -> JobTerms {
+    let timeout = request.timeout.map(|timeout| u64::try_from(timeout.as_millis()));
+    JobTerms {
+        cwd: request.cwd.clone(),
+        stdin: match &request.stdin {
+            Stdin::Empty => None,
+            Stdin::File(path) => Some(path.clone()),
+            Stdin::Caller => Some("-".into()),
+        },
+        timeout_ms: timeout.map(|millis| millis.unwrap_or(u64::MAX)),
+        detached: false,
+        checks: request.checks.clone(),
+        measures: request.measures.clone(),
+        check_of: None,
+    }
+}
+
+/// Hands a job's output to whoever listens.
+pub(crate) struct LiveSink<'a>(Listener<'a>);
+
+impl<'a> LiveSink<'a> {
+    /// Returns a sink where somebody listens.
+    pub(crate) fn of(live: Live<'a>) -> Option<Self> {
+        live.0.map(Self)
+    }
+}
+
+impl ByteSink for LiveSink<'_> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        (self.0)(bytes)
+    }
+}
+
+/// Refuses what a job cannot have whose caller goes away.
+fn check_detached(request: &RunRequest<'_>) -> Result<(), Failure> {
+    if !request.detach || request.live.0.is_none() {
+        return Ok(());
+    }
+    Err(Failure::user(
+        "detached_stream",
+        "--detach returns at once, so that nobody is left who would show the output",
+        "leave --stream out; logs --follow shows it",
+    ))
+}
+
+/// Refuses a wall clock that the policy does not allow.
+pub(crate) fn check_timeout(record: &WorkspaceRecord, job: &JobRequest) -> Result<(), Failure> {
+    let most = Duration::from_millis(record.policy.policy.budget.wall_clock_ms);
+    match job.timeout {
+        Some(timeout) if timeout > most => Err(Failure::new(
+            ExitCode::PolicyDenied,
+            "timeout_over_wall_clock",
+            format!(
+                "--timeout {} s is more than the wall clock of {} s that the policy allows a job",
+                timeout.as_secs_f64(),
+                most.as_secs_f64()
+            ),
+            format!(
+                "pass at most {}, or make a workspace with a larger --wall-clock-seconds",
+                most.as_secs_f64()
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -389,6 +320,43 @@ pub(crate) fn check_job(job: &JobRequest) -> Result<(), Failure> {
             return Err(declared_twice(declared));
         }
         check_path(declared)?;
+    }
+    check_terms(job)
+}
+
+/// The most checks, and the most measurements, of one job: each check is a job.
+const DECLARED_MAX: usize = 64;
+
+/// Refuses what no job can be asked for.
+fn check_terms(job: &JobRequest) -> Result<(), Failure> {
+    if job.timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Err(Failure::user(
+            "bad_timeout",
+            "--timeout 0 leaves a job no time at all",
+            "pass a positive duration, such as 30s, or leave --timeout out",
+        ));
+    }
+    let checks: Vec<&str> = job.checks.iter().map(|check| check.name.as_str()).collect();
+    let measures: Vec<&str> = job.measures.iter().map(|measure| measure.name.as_str()).collect();
+    for (flag, names) in [("--check", checks), ("--measure", measures)] {
+        if names.len() > DECLARED_MAX {
+            return Err(Failure::user(
+                "too_many_declared",
+                format!(
+                    "{flag} was given {} times, and a job has at most {DECLARED_MAX}",
+                    names.len()
+                ),
+                "let one script do several of them",
+            ));
+        }
+        let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+        if let Some((_, name)) = twice {
+            return Err(Failure::user(
+                "declared_twice",
+                format!("{flag} '{name}' was given twice"),
+                "give each a name of its own",
+            ));
+        }
     }
     Ok(())
 }

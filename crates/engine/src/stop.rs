@@ -111,6 +111,7 @@ impl Engine<'_> {
             // Each time: a supervisor that is still setting the sandbox up cannot be reached yet.
             let stopped = self.provider.stop(job, grace, &self.cx());
             stopped.map_err(|error| self.provider_failure(error))?;
+            self.stop_checks(record, job, grace)?;
             if let Some(outcome) = self.outcome_of(job)? {
                 return Ok(outcome);
             }
@@ -128,6 +129,22 @@ impl Engine<'_> {
             self.clock.sleep(pause);
             pause = PAUSE_MAX.min(pause * 2);
         }
+    }
+
+    /// Ends the check of a job that is in flight; its caller then runs no other.
+    fn stop_checks(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobId,
+        grace: Duration,
+    ) -> Result<(), Failure> {
+        for check in self.in_flight(record)? {
+            if check.terms.check_of.as_ref().is_some_and(|(parent, _)| parent == job) {
+                let stopped = self.provider.stop(&check.id, grace, &self.cx());
+                stopped.map_err(|error| self.provider_failure(error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the outcome that is recorded of a job, if one is.
@@ -183,8 +200,11 @@ impl Engine<'_> {
 
     /// Returns what is known of a job in flight.
     pub(crate) fn running_findings(&self, job: &JobRecord) -> Vec<String> {
+        let check = job.terms.check_of.as_ref();
+        let what = check.map(|(parent, name)| format!(", check '{name}' of job {parent},"));
+        let (id, what) = (&job.id, what.unwrap_or_default());
         vec![
-            format!("job {} has been running for {:.1} s", job.id, self.seconds_of(job)),
+            format!("job {id}{what} has been running for {:.1} s", self.seconds_of(job)),
             format!("command: {}", command_of(job)),
             format!("started at {}, by the journal", job.started_at),
         ]

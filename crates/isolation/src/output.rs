@@ -1,7 +1,8 @@
 //! How captured output lies in its file, for the supervisor that writes it and the provider that reads it.
 //!
 //! Produced byte `o` lies at `o` while it is in the first half of the budget, and otherwise in a ring that fills the second
-//! half; so a file is never larger than its budget, and within the budget it is plainly the output.
+//! half; so a file is never larger than its budget, and within the budget it is plainly the output. From the moment the ring
+//! goes round, `output.ring` says how far it is written, until the outcome does: see [`RingState`].
 
 /// The stream that a byte came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +38,26 @@ impl Layout {
         Self { budget, head: budget / 2 }
     }
 
+    /// Returns how many bytes the first half has, which stay.
+    #[must_use]
+    pub const fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Returns how many bytes the ring holds: the last ones.
+    #[must_use]
+    pub const fn ring(&self) -> u64 {
+        self.budget - self.head
+    }
+
     /// Returns where produced byte `offset` lies, if it was kept.
     #[must_use]
     pub const fn place(&self, offset: u64) -> Place {
         if offset < self.head {
             return Place { offset, room: self.head - offset };
         }
-        let ring = self.budget - self.head;
-        let at = (offset - self.head) % ring;
-        Place { offset: self.head + at, room: ring - at }
+        let at = (offset - self.head) % self.ring();
+        Place { offset: self.head + at, room: self.ring() - at }
     }
 
     /// Returns the ranges of produced bytes that were kept, as (start, end) pairs in order.
@@ -57,21 +69,127 @@ impl Layout {
         if produced <= self.budget || kept < self.budget {
             return vec![(0, kept.min(produced))];
         }
-        let tail = produced - (self.budget - self.head);
-        vec![(0, self.head), (tail, produced)]
+        vec![(0, self.head), (produced - self.ring(), produced)]
     }
 }
 
-/// Returns the entries of `output.idx` for a run: `u32` little-endian, length shifted by one, the low bit the stream.
-pub fn index_entry(stream: Stream, length: u64) -> impl Iterator<Item = u8> {
-    const LENGTH_MAX: u64 = (1 << 31) - 1;
-    let whole = length / LENGTH_MAX;
-    let rest = length % LENGTH_MAX;
-    let lengths = (0..whole).map(|_| LENGTH_MAX).chain((rest > 0).then_some(rest));
-    lengths.flat_map(move |length| {
-        let word = u32::try_from(length << 1).unwrap_or(u32::MAX - 1) | stream as u32;
-        word.to_le_bytes()
-    })
+/// How far a ring is written. The writer says where a write will end before it begins, and that it is done afterwards; a reader
+/// that finds the same after it has read knows which bytes were overwritten under its eyes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingState {
+    /// The budget, which says how the file is laid out.
+    pub budget: u64,
+    /// Where the write that began last will end, in produced bytes.
+    pub begun: u64,
+    /// What is written, in produced bytes.
+    pub done: u64,
+}
+
+impl RingState {
+    /// The length of `output.ring`.
+    pub const BYTES: usize = 32;
+
+    fn check(&self) -> u64 {
+        !(self.budget ^ self.begun.rotate_left(21) ^ self.done.rotate_left(42))
+    }
+
+    /// Returns the content of `output.ring`.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let words = [self.budget, self.begun, self.done, self.check()];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads the content of `output.ring`; `None` for what was read while it was written.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |index: usize| u64::from_le_bytes(words[index]);
+        let state = Self { budget: word(0), begun: word(1), done: word(2) };
+        (state.check() == word(3)).then_some(state)
+    }
+
+    /// Returns the range of produced bytes that may be overwritten by now.
+    #[must_use]
+    pub const fn gone(&self) -> (u64, u64) {
+        let layout = Layout::of_budget(self.budget);
+        (layout.head(), self.begun.saturating_sub(layout.ring()))
+    }
+
+    /// Returns the ranges of produced bytes that are there.
+    #[must_use]
+    pub fn kept(&self) -> Vec<(u64, u64)> {
+        let (head, tail) = self.gone();
+        vec![(0, head.min(self.done)), (tail.max(head).min(self.done), self.done)]
+    }
+}
+
+/// The longest run that one word of `output.idx` describes.
+const RUN_BYTES_MAX: u64 = (1 << 31) - 1;
+
+/// Returns the words of `output.idx` for a run: length shifted by one, the low bit the stream; each is little-endian there.
+pub fn index_words(stream: Stream, length: u64) -> impl Iterator<Item = u32> {
+    let whole = length / RUN_BYTES_MAX;
+    let rest = length % RUN_BYTES_MAX;
+    let lengths = (0..whole).map(|_| RUN_BYTES_MAX).chain((rest > 0).then_some(rest));
+    lengths.map(move |length| u32::try_from(length << 1).unwrap_or(u32::MAX - 1) | stream as u32)
+}
+
+/// Reads a word of `output.idx`.
+#[must_use]
+pub const fn index_run(word: u32) -> (Stream, u64) {
+    let stream = if word & 1 == 0 { Stream::Out } else { Stream::Err };
+    (stream, (word >> 1) as u64)
+}
+
+/// Decides whether bytes that come in pieces are UTF-8, taken whole.
+#[derive(Debug, Default)]
+pub struct TextCheck {
+    /// The beginning of a character whose end has not come yet; at most three bytes.
+    open: Vec<u8>,
+    broken: bool,
+}
+
+impl TextCheck {
+    /// Takes the next piece.
+    pub fn take(&mut self, bytes: &[u8]) {
+        // The usual case, and by far the fastest.
+        if self.broken || (self.open.is_empty() && bytes.is_ascii()) {
+            return;
+        }
+        if self.open.is_empty() {
+            self.check(bytes);
+            return;
+        }
+        let joined = [self.open.as_slice(), bytes].concat();
+        self.open.clear();
+        self.check(&joined);
+    }
+
+    fn check(&mut self, bytes: &[u8]) {
+        if let Err(error) = core::str::from_utf8(bytes) {
+            match error.error_len() {
+                Some(_) => self.broken = true,
+                None => self.open = bytes[error.valid_up_to()..].to_vec(),
+            }
+        }
+    }
+
+    /// Returns whether it is not UTF-8, whatever may follow.
+    #[must_use]
+    pub const fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Returns whether all that came so far is UTF-8.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        !self.broken && self.open.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +218,43 @@ mod tests {
     #[test]
     fn a_full_disk_keeps_only_the_start() {
         assert_eq!(Layout::of_budget(10).kept(100, 4), [(0, 4)]);
+    }
+
+    #[test]
+    fn a_state_that_was_read_while_it_was_written_is_told_apart() {
+        let old = RingState { budget: 10, begun: 20, done: 20 };
+        let new = RingState { begun: 33, ..old };
+        assert_eq!(RingState::from_bytes(&old.to_bytes()), Some(old));
+        for cut in 9..12 {
+            let mixed: Vec<u8> = [&new.to_bytes()[..cut], &old.to_bytes()[cut..]].concat();
+            assert_eq!(RingState::from_bytes(&mixed.try_into().expect("its length")), None);
+        }
+        assert_eq!(old.kept(), [(0, 5), (15, 20)]);
+        assert_eq!(new.kept(), [(0, 5), (20, 20)], "all of the ring may be overwritten by now");
+    }
+
+    #[test]
+    fn runs_survive_the_index_however_long() {
+        for (stream, length) in [(Stream::Out, 1), (Stream::Err, 7_000_000_000)] {
+            let runs: Vec<_> = index_words(stream, length).map(index_run).collect();
+            assert!(runs.iter().all(|run| run.0 == stream));
+            assert_eq!(runs.iter().map(|run| run.1).sum::<u64>(), length);
+        }
+        assert_eq!(index_words(Stream::Out, 0).count(), 0);
+    }
+
+    #[test]
+    fn a_character_split_between_two_pieces_is_still_text() {
+        let is_text = |pieces: &[&[u8]]| {
+            let mut check = TextCheck::default();
+            pieces.iter().for_each(|piece| check.take(piece));
+            check.is_whole()
+        };
+        let euro = "\u{20ac}".as_bytes();
+        assert!(is_text(&[b"x", &euro[..1], &euro[1..2], &euro[2..], b"y"]));
+        assert!(!is_text(&[&euro[..2]]));
+        assert!(!is_text(&[&euro[..2], b"y"]));
+        assert!(!is_text(&[b"\xff", b"y"]));
     }
 
     #[test]

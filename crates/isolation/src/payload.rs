@@ -48,8 +48,10 @@ pub(crate) struct Stopped {
 /// The stages of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Session, descriptors, working directory.
+    /// Session and descriptors.
     Surroundings,
+    /// The working directory.
+    Directory,
     /// Resource limits and affinity.
     Limits,
     /// Capabilities and `no_new_privs`.
@@ -69,6 +71,7 @@ impl Stage {
     pub(crate) const fn doing(self) -> &'static str {
         match self {
             Self::Surroundings => "give the payload its session and descriptors",
+            Self::Directory => "enter the directory that the job starts in",
             Self::Limits => "set the payload's limits",
             Self::Privileges => "drop the payload's privileges",
             Self::FileRules => "put the payload under Landlock",
@@ -82,6 +85,8 @@ impl Stage {
 /// The descriptors that a payload gets or waits on.
 #[derive(Debug)]
 pub(crate) struct PayloadPipes {
+    /// Becomes its standard input; where there is none, that is `/dev/null`.
+    pub(crate) stdin: Option<OwnedFd>,
     /// Becomes its standard output.
     pub(crate) stdout: OwnedFd,
     /// Becomes its standard error.
@@ -102,8 +107,7 @@ impl Payload {
         rules: Option<Ruleset>,
         pipes: PayloadPipes,
     ) -> io::Result<Self> {
-        let null = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-        let stdin = rustix::fs::open(c"/dev/null", null, rustix::fs::Mode::empty())?;
+        let stdin = pipes.stdin.map_or_else(nothing_to_read, Ok)?;
         let environment =
             plan.env.iter().map(|var| c_string(var.expose())).collect::<Result<_, _>>()?;
         let arguments =
@@ -148,8 +152,9 @@ impl Payload {
     }
 
     fn run(&mut self) -> Stopped {
-        let stages: [(Stage, Act); 6] = [
+        let stages: [(Stage, Act); 7] = [
             (Stage::Surroundings, Self::surroundings),
+            (Stage::Directory, Self::enter_directory),
             (Stage::Limits, Self::limits),
             (Stage::Privileges, Self::privileges),
             (Stage::FileRules, Self::file_rules),
@@ -170,8 +175,12 @@ impl Payload {
         rustix::stdio::dup2_stdout(self.stdout.as_fd())?;
         rustix::stdio::dup2_stderr(self.stderr.as_fd())?;
         close_on_exec_from(3)?;
-        rustix::process::chdir(self.cwd.as_c_str())?;
         signal::reset_dispositions()
+    }
+
+    /// Inside the sandbox, so that a link that the job has put there since leads nowhere else.
+    fn enter_directory(&self) -> io::Result<()> {
+        Ok(rustix::process::chdir(self.cwd.as_c_str())?)
     }
 
     fn limits(&self) -> io::Result<()> {
@@ -230,6 +239,11 @@ extern "C" fn enter(argument: *mut c_void) -> c_int {
     let payload = unsafe { &mut *argument.cast::<Payload>() };
     payload.stopped = Some(payload.run());
     exit_now(127)
+}
+
+fn nothing_to_read() -> io::Result<OwnedFd> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    Ok(rustix::fs::open(c"/dev/null", flags, rustix::fs::Mode::empty())?)
 }
 
 fn c_string(bytes: &[u8]) -> io::Result<CString> {

@@ -520,8 +520,13 @@ fn payload(spec: &SandboxSpec, host: &HostFacts) -> PayloadPlan {
         argv: spec.argv.clone(),
         env: environment(spec, &path),
         path,
-        cwd: "/workspace".into(),
+        cwd: working_directory(spec),
     }
+}
+
+fn working_directory(spec: &SandboxSpec) -> ByteString {
+    let below = spec.cwd.iter().flat_map(|cwd| [b"/", cwd.as_bytes()]);
+    [b"/workspace".as_slice()].into_iter().chain(below).collect::<Vec<_>>().concat().into()
 }
 
 fn environment(spec: &SandboxSpec, path: &[ByteString]) -> Vec<Secret> {

@@ -11,8 +11,9 @@ use crate::sys::creds;
 use crate::sys::process::{Ended, close_unused, exit_now, wait};
 use crate::tree;
 use crate::wire::{FromInit, PacketSocket, ToInit};
+use rustix::fs::fchown;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Gid, Pid, Signal, Uid};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -23,6 +24,7 @@ pub struct Sandbox {
     pidfd: OwnedFd,
     socket: PacketSocket,
     gate: Option<OwnedFd>,
+    stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
     groups: Option<Groups>,
@@ -54,38 +56,60 @@ pub struct InitEnd {
     pub resident_bytes_max: u64,
 }
 
-/// Three pipes, both ends of each.
+/// The pipes of a payload, both ends of each.
 struct Pipes {
+    stdin: Option<(OwnedFd, OwnedFd)>,
     stdout: (OwnedFd, OwnedFd),
     stderr: (OwnedFd, OwnedFd),
     gate: (OwnedFd, OwnedFd),
 }
 
 impl Pipes {
-    fn open() -> io::Result<Self> {
+    fn open(with_stdin: bool) -> io::Result<Self> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC);
-        Ok(Self { stdout: pipe()?, stderr: pipe()?, gate: pipe()? })
+        let stdin = with_stdin.then(pipe).transpose()?;
+        Ok(Self { stdin, stdout: pipe()?, stderr: pipe()?, gate: pipe()? })
+    }
+
+    /// So that a job that root sets up can open `/dev/stdin` and its like, as anybody can who made the pipes.
+    fn give_to(&self, plan: &Plan) -> io::Result<()> {
+        if !plan.identity.by_root {
+            return Ok(());
+        }
+        let ids = (Uid::from_raw(plan.identity.uid), Gid::from_raw(plan.identity.gid));
+        for (end, _) in self.stdin.iter().chain([&self.stdout, &self.stderr]) {
+            fchown(end, Some(ids.0), Some(ids.1))?;
+        }
+        Ok(())
     }
 }
 
 impl Sandbox {
     /// Starts `plan` up to the gate. The calling process must have one thread, which must live as long as the sandbox;
-    /// `private` are descriptors of the caller's that init must not keep open.
+    /// `private` are descriptors of the caller's that init must not keep open. With `with_stdin` the payload reads from a pipe,
+    /// whose other end is [`Sandbox::take_stdin`]'s.
     ///
     /// # Errors
     /// [`StartError`]; nothing of the sandbox is left. What init meets comes later, from [`Sandbox::receive`].
-    pub fn start(plan: &Plan, private: &[BorrowedFd<'_>]) -> Result<Self, StartError> {
-        let pipes = Pipes::open().map_err(at("make pipes"))?;
+    pub fn start(
+        plan: &Plan,
+        private: &[BorrowedFd<'_>],
+        with_stdin: bool,
+    ) -> Result<Self, StartError> {
+        let pipes = Pipes::open(with_stdin).map_err(at("make pipes"))?;
+        pipes.give_to(plan).map_err(at("give the pipes to the job"))?;
         let (ours, theirs) = PacketSocket::pair().map_err(at("make a socket"))?;
         let trees = prepare_as_root(plan)?;
         match clone_sandbox(Namespaces::SANDBOX, None).map_err(at("clone into new namespaces"))? {
             Cloned::Child => {
                 drop((ours, pipes.stdout.0, pipes.stderr.0, pipes.gate.1));
+                let stdin = pipes.stdin.map(|(read, _)| read);
                 for descriptor in private {
                     // SAFETY: this copy of the process runs init and exits; its owners of these are never dropped.
                     unsafe { close_unused(*descriptor) };
                 }
                 let payload = PayloadPipes {
+                    stdin,
                     stdout: pipes.stdout.1,
                     stderr: pipes.stderr.1,
                     gate: pipes.gate.0,
@@ -98,6 +122,7 @@ impl Sandbox {
                     pidfd,
                     socket: ours,
                     gate: Some(pipes.gate.1),
+                    stdin: pipes.stdin.map(|(_, write)| write),
                     stdout: pipes.stdout.0,
                     stderr: pipes.stderr.0,
                     groups: None,
@@ -228,6 +253,11 @@ impl Sandbox {
     #[must_use]
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+
+    /// Takes the end to which the payload's standard input is written, if it has one.
+    pub const fn take_stdin(&mut self) -> Option<OwnedFd> {
+        self.stdin.take()
     }
 
     /// The payload's standard output.

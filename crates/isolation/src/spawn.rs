@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 
 /// A running supervisor, from its caller's side.
 #[derive(Debug)]
@@ -67,6 +68,13 @@ impl AsFd for Supervisor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Closes every descriptor beyond the standard ones, which only somebody who did not mark them can have left to this process; the
+/// first thing that the program does, before it has opened anything.
+pub fn close_inherited() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| crate::sys::process::close_from(3));
 }
 
 /// Runs a supervisor's `--version` or `--probe` and returns what it printed.

@@ -5,6 +5,7 @@
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::enforcement::EffectivePolicy;
 use bailiwick_contract::id::JobId;
+use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::EnvVar;
 use bailiwick_contract::policy::Access;
 
@@ -23,6 +24,8 @@ pub struct SandboxSpec {
     pub argv: Vec<ByteString>,
     /// The forwarded variables.
     pub env: Vec<EnvVar>,
+    /// The directory below `/workspace` that it starts in; none means `/workspace` itself.
+    pub cwd: Option<WsPath>,
     /// The policy as it is held.
     pub policy: EffectivePolicy,
     /// The host paths of the policy, looked up.

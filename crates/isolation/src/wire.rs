@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The version of everything in this file; a supervisor refuses a caller of another one.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 
 /// The longest frame: what `execve` takes for arguments and environment (2 MiB by default, execve(2)), a plan around
 /// it, and room.
@@ -24,15 +24,20 @@ pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// What a caller says to a supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// Set the sandbox up, up to the gate. The workspace's hold travels with it.
+    /// Set the sandbox up, up to the gate. The workspace's hold travels with it, and after it what the job reads.
     Start {
         /// The caller's [`WIRE_VERSION`].
         version: u32,
+        /// Whether the last descriptor is what the job reads from standard input.
+        stdin: bool,
         /// What to do.
         plan: Box<Plan>,
     },
     /// Open the gate: the intent is durable.
-    Go,
+    Go {
+        /// Nobody waits for the end: the supervisor answers [`Reply::LetGo`] and forgets its caller.
+        alone: bool,
+    },
     /// End the job: SIGTERM to its whole tree, then, after the grace, SIGKILL.
     Stop {
         /// The grace.
@@ -43,6 +48,8 @@ pub enum Request {
 /// What a supervisor says to its caller, and to whoever asks it to stop.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
+    /// The gate was opened, and the job goes on without its caller.
+    LetGo,
     /// The job has ended, its outcome is on disk.
     Ended(Box<JobOutcome>),
     /// Nothing of the job ran, and nothing is left of the sandbox.
@@ -160,7 +167,7 @@ fn send_once(
     }
 }
 
-/// Descriptors of one message: a hold, the three groups of a job, or what a watch looks into.
+/// Descriptors of one message: a hold and a job's input, the three groups of a job, or what a watch looks into.
 const DESCRIPTORS_MAX: usize = 4;
 
 /// One packet or piece that was received.

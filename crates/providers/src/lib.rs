@@ -4,4 +4,5 @@
 //! name a provider: everybody else takes `&dyn Provider`.
 #![forbid(unsafe_code)]
 
+pub mod fake;
 pub mod native;

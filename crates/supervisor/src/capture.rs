@@ -1,131 +1,86 @@
-//! Captures a job's output: all of it is drained, counted and hashed, head and tail are kept.
+//! Captures a job's output: all of it is drained and counted, what the budget allows is kept.
 //!
-//! `output` holds the bytes of both streams in order of arrival; beyond the budget its second half is a ring, as
-//! [`ring`](bailiwick_isolation::output) defines it. `output.idx` says which stream each run of bytes came from. No file exists
-//! before there is a byte to keep.
+//! `output` holds the bytes of both streams in order of arrival, as [`crate::keep`] puts them there. `output.idx` says which
+//! stream each run of bytes came from. No file exists before there is a byte to keep.
+use crate::keep::{Keeper, create};
+use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::job::{Encoding, OutputFacts};
-use bailiwick_isolation::output::{Layout, Stream, index_entry};
-use rustix::fs::{Mode, OFlags, openat};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
+use bailiwick_isolation::output::{Stream, TextCheck, index_words};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Runs that are recorded at most; what comes after is of either stream. 1 MiB of index.
-const RUNS_MAX: usize = 262_144;
+/// Words of the index at most: 1 MiB of it.
+const WORDS_MAX: usize = 262_144;
 
 /// What is being captured.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    dir: OwnedFd,
-    layout: Layout,
-    file: Option<OwnedFd>,
-    written: u64,
-    trouble: Option<io::Error>,
-    runs: Vec<(Stream, u64)>,
+    keeper: Keeper,
+    index: Index,
     bytes: [u64; 2],
     lines: u64,
     text: [TextCheck; 2],
-    hash: Sha256,
 }
 
 impl Capture {
     /// Captures into `dir`, keeping at most `budget` bytes.
     pub(crate) fn new(dir: OwnedFd, budget: u64) -> Self {
         Self {
-            dir,
-            layout: Layout::of_budget(budget),
-            file: None,
-            written: 0,
-            trouble: None,
-            runs: Vec::new(),
+            keeper: Keeper::new(dir, budget),
+            index: Index::default(),
             bytes: [0; 2],
             lines: 0,
             text: [TextCheck::default(), TextCheck::default()],
-            hash: Sha256::new(),
         }
     }
 
-    /// Takes the next bytes of `stream`.
-    pub(crate) fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        let produced = self.produced();
-        self.hash.update(bytes);
-        self.lines += line_feeds(bytes);
+    /// Returns where the next bytes are to be read into; what is read has to be [taken](Self::take) before anything else.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        self.keeper.space()
+    }
+
+    /// Takes the first `length` bytes of what [`Capture::space`] returned, as bytes of `stream`.
+    pub(crate) fn take(&mut self, stream: Stream, length: usize) {
+        let bytes = self.keeper.read(length);
+        self.lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.text[stream as usize].take(bytes);
-        self.bytes[stream as usize] += length(bytes);
-        self.note(stream, length(bytes));
-        if self.trouble.is_none() {
-            // A full disk stops the keeping, never the job: its output is still drained and counted.
-            match self.keep(produced, bytes) {
-                Ok(()) => self.written += length(bytes),
-                Err(error) => self.trouble = Some(error),
-            }
-        }
+        self.bytes[stream as usize] += length as u64;
+        self.index.note(stream, length as u64);
+        self.keeper.take(length);
     }
 
     /// Returns how many bytes were produced so far.
     pub(crate) const fn produced(&self) -> u64 {
-        self.bytes[0] + self.bytes[1]
+        self.keeper.produced()
     }
 
-    fn note(&mut self, stream: Stream, length: u64) {
-        let full = self.runs.len() >= RUNS_MAX;
-        match self.runs.last_mut() {
-            Some((last, run)) if *last == stream || full => *run += length,
-            _ => self.runs.push((stream, length)),
-        }
-    }
-
-    fn keep(&mut self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let place = self.layout.place(offset);
-            let room = usize::try_from(place.room).unwrap_or(usize::MAX).min(bytes.len());
-            let written = rustix::io::pwrite(self.file()?, &bytes[..room], place.offset)?;
-            if written == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            bytes = &bytes[written..];
-            offset += u64::try_from(written).map_err(io::Error::other)?;
-        }
-        Ok(())
-    }
-
-    fn file(&mut self) -> io::Result<&OwnedFd> {
-        if self.file.is_none() {
-            self.file = Some(create(&self.dir, "output")?);
-        }
-        self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    /// Puts on file what is not there yet.
+    pub(crate) fn flush(&mut self) {
+        self.keeper.flush();
     }
 
     /// Writes the index and returns what is known of the output, and why not all was kept that should have been.
     pub(crate) fn finish(&mut self) -> (OutputFacts, Option<String>) {
-        let produced = self.produced();
-        if produced > 0 && self.trouble.is_none() {
-            self.trouble = self.write_index().err();
+        let (kept, digest, mut trouble) = self.keeper.finish();
+        if self.produced() > 0 && trouble.is_none() {
+            trouble = self.write_index().err();
         }
         let text = self.text.iter().all(TextCheck::is_whole);
         let facts = OutputFacts {
-            bytes: produced,
-            kept: self.kept(),
+            bytes: self.produced(),
+            kept,
             stdout_bytes: self.bytes[0],
             stderr_bytes: self.bytes[1],
             lines: self.lines,
             encoding: if text { Encoding::Utf8 } else { Encoding::Binary },
-            sha256: hex(&self.hash.finalize_reset()),
+            sha256: Digest::new(digest).to_string(),
         };
-        (facts, self.trouble.take().map(|error| format!("output could not be stored: {error}")))
+        (facts, trouble.map(|error| format!("output could not be stored: {error}")))
     }
 
-    /// Once the ring was broken by a full disk, only the first half is sure.
-    fn kept(&self) -> u64 {
-        let broken = self.trouble.is_some() && self.written > self.layout.budget;
-        if broken { self.layout.budget / 2 } else { self.written.min(self.layout.budget) }
-    }
-
-    fn write_index(&self) -> io::Result<()> {
-        let file = create(&self.dir, "output.idx")?;
-        let bytes: Vec<u8> =
-            self.runs.iter().flat_map(|(stream, length)| index_entry(*stream, *length)).collect();
+    fn write_index(&mut self) -> io::Result<()> {
+        let file = create(self.keeper.dir(), "output.idx")?;
+        let bytes: Vec<u8> = self.index.end().flat_map(u32::to_le_bytes).collect();
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             let written = rustix::io::write(&file, rest)?;
@@ -135,74 +90,60 @@ impl Capture {
     }
 }
 
-fn create(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?)
+/// Which stream each run of bytes came from. A job that switches too often is not followed to the end: from then on everything
+/// counts as standard output.
+#[derive(Debug)]
+struct Index {
+    words: Vec<u32>,
+    /// The run that goes on.
+    last: (Stream, u64),
 }
 
-/// Counts in bytes first, which the compiler turns into vector instructions; 255 fit.
-fn line_feeds(bytes: &[u8]) -> u64 {
-    let count = |chunk: &[u8]| chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
-    bytes.chunks(255).map(|chunk| u64::from(count(chunk))).sum()
+impl Default for Index {
+    fn default() -> Self {
+        Self { words: Vec::new(), last: (Stream::Out, 0) }
+    }
 }
 
-fn length(bytes: &[u8]) -> u64 {
-    bytes.len() as u64
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String takes any text");
-        text
-    })
-}
-
-/// Decides whether a stream, taken whole, is UTF-8.
-#[derive(Debug, Default)]
-struct TextCheck {
-    /// The beginning of a character whose end has not come yet; at most three bytes.
-    open: Vec<u8>,
-    broken: bool,
-}
-
-impl TextCheck {
-    fn take(&mut self, bytes: &[u8]) {
-        if self.broken {
-            return;
+impl Index {
+    fn note(&mut self, stream: Stream, length: u64) {
+        if self.last.0 != stream && self.words.len() < WORDS_MAX {
+            self.words.extend(index_words(self.last.0, self.last.1));
+            let is_full = self.words.len() >= WORDS_MAX;
+            self.last = (if is_full { Stream::Out } else { stream }, 0);
         }
-        if self.open.is_empty() {
-            self.check(bytes);
-            return;
-        }
-        let joined = [self.open.as_slice(), bytes].concat();
-        self.open.clear();
-        self.check(&joined);
+        self.last.1 += length;
     }
 
-    fn check(&mut self, bytes: &[u8]) {
-        if let Err(error) = std::str::from_utf8(bytes) {
-            match error.error_len() {
-                Some(_) => self.broken = true,
-                None => self.open = bytes[error.valid_up_to()..].to_vec(),
-            }
-        }
-    }
-
-    fn is_whole(&self) -> bool {
-        !self.broken && self.open.is_empty()
+    /// Ends the last run and returns all words.
+    fn end(&mut self) -> impl Iterator<Item = u32> {
+        let (stream, length) = std::mem::replace(&mut self.last, (Stream::Out, 0));
+        std::mem::take(&mut self.words).into_iter().chain(index_words(stream, length))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bailiwick_isolation::output::{Layout, index_run};
+    use sha2::{Digest as _, Sha256};
+
+    fn feed(capture: &mut Capture, stream: Stream, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = capture.space();
+            let length = space.len().min(bytes.len());
+            space[..length].copy_from_slice(&bytes[..length]);
+            capture.take(stream, length);
+            bytes = &bytes[length..];
+        }
+    }
 
     fn capture(budget: u64, pieces: &[(Stream, &[u8])]) -> (OutputFacts, Vec<u8>) {
         let dir = tempfile::tempdir().expect("a directory");
         let handle = std::fs::File::open(dir.path()).expect("open");
         let mut capture = Capture::new(handle.into(), budget);
         for (stream, bytes) in pieces {
-            capture.take(*stream, bytes);
+            feed(&mut capture, *stream, bytes);
         }
         let (facts, trouble) = capture.finish();
         assert_eq!(trouble, None);
@@ -228,18 +169,30 @@ mod tests {
     }
 
     #[test]
-    fn a_character_split_between_two_reads_is_still_text() {
-        let euro = "\u{20ac}".as_bytes();
-        let split = [(Stream::Out, &euro[..1]), (Stream::Err, b"x"), (Stream::Out, &euro[1..])];
-        assert_eq!(capture(100, &split).0.encoding, Encoding::Utf8);
-        assert_eq!(capture(100, &split[..1]).0.encoding, Encoding::Binary);
-        assert_eq!(capture(100, &[(Stream::Out, b"\xff")]).0.encoding, Encoding::Binary);
-    }
-
-    #[test]
     fn a_job_that_prints_nothing_leaves_no_file() {
         let (facts, kept) = capture(100, &[]);
         assert_eq!(facts, OutputFacts::default());
         assert!(kept.is_empty());
+    }
+
+    #[test]
+    fn the_digest_is_that_of_what_is_kept() {
+        let (facts, kept) = capture(8, &[(Stream::Out, b"abcdefghijklmnopqr")]);
+        assert_eq!(kept.len(), 8);
+        assert_eq!(facts.sha256, Digest::new(Sha256::digest(b"abcdopqr").into()).to_string());
+        let (facts, kept) = capture(18, &[(Stream::Out, b"abcdefghijklmnopqr")]);
+        assert_eq!(facts.sha256, Digest::new(Sha256::digest(kept).into()).to_string());
+    }
+
+    #[test]
+    fn a_job_that_switches_too_often_prints_the_rest_to_standard_output() {
+        let mut index = Index::default();
+        for count in 0..WORDS_MAX as u64 + 10 {
+            index.note(if count % 2 == 0 { Stream::Out } else { Stream::Err }, 1);
+        }
+        let runs: Vec<_> = index.end().map(index_run).collect();
+        assert_eq!(runs.len(), WORDS_MAX + 1);
+        assert_eq!(runs[WORDS_MAX], (Stream::Out, 10));
+        assert_eq!(runs.iter().map(|run| run.1).sum::<u64>(), WORDS_MAX as u64 + 10);
     }
 }

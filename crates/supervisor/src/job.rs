@@ -4,6 +4,7 @@
 //! dies before the gate opens takes the sandbox with it; one that dies afterwards is not missed.
 use crate::capture::Capture;
 use crate::control::{Peer, Peers, Said};
+use crate::input::Input;
 use crate::memory::MemoryWatch;
 use crate::storage::StorageWatch;
 use bailiwick_contract::job::{Observed, Reason};
@@ -11,9 +12,10 @@ use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::output::Stream;
 use bailiwick_isolation::plan::Plan;
 use bailiwick_isolation::sandbox::Sandbox;
-use bailiwick_isolation::wire::{FrameReader, FromInit, Request};
+use bailiwick_isolation::wire::{FrameReader, FromInit, Reply, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,8 +29,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// How long init may take to end the sandbox and to say what it used, before it is killed itself.
 const INIT_ANSWERS_WITHIN: Duration = Duration::from_millis(100);
 
-/// One read; the default pipe holds 64 KiB (pipe(7)).
-const READ_BYTES: usize = 128 << 10;
+/// Reads of one pipe in a row, before others are listened to again.
+const READS_MAX: usize = 16;
 
 /// What a pipe is widened to once a job turns out to print much: what any user may have (pipe(7)).
 const PIPE_BYTES: usize = 1 << 20;
@@ -52,6 +54,8 @@ pub(crate) struct JobParts<'a> {
     pub(crate) sandbox: Sandbox,
     /// Where others ask for a stop.
     pub(crate) listener: OwnedFd,
+    /// What the job reads, if it reads anything.
+    pub(crate) input: Option<Input>,
     /// The caller.
     pub(crate) caller: OwnedFd,
     /// What it has said so far.
@@ -70,9 +74,10 @@ pub(crate) struct Job<'a> {
     pub(crate) storage: StorageWatch,
     pub(crate) seen: Seen,
     memory: Option<MemoryWatch>,
+    /// None once it has ended.
+    input: Option<Input>,
     pipes_open: [bool; 2],
     init_speaks: bool,
-    buffer: Vec<u8>,
 }
 
 /// What has been seen so far.
@@ -112,7 +117,9 @@ pub(crate) struct Seen {
 impl<'a> Job<'a> {
     /// Takes the parts over; nothing has been heard yet.
     pub(crate) fn new(parts: JobParts<'a>) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&parts.caller, true)?;
+        for fd in [parts.caller.as_fd(), parts.sandbox.stdout(), parts.sandbox.stderr()] {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
         let dir = openat(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let disk = PathBuf::from(OsStr::from_bytes(parts.plan.disk.as_bytes()));
         Ok(Self {
@@ -125,9 +132,9 @@ impl<'a> Job<'a> {
             storage: StorageWatch::new(disk, &parts.plan.watch),
             seen: Seen::default(),
             memory: None,
+            input: parts.input,
             pipes_open: [true, true],
             init_speaks: true,
-            buffer: vec![0; READ_BYTES],
         })
     }
 }
@@ -153,22 +160,13 @@ impl Job<'_> {
 
     /// Takes what a pipe holds, and no more: a job can have given its end away to a process outside.
     fn drain(&mut self, stream: Stream) -> io::Result<()> {
-        rustix::io::ioctl_fionbio(self.pipe(stream), true)?;
         let enough = self.capture.produced().saturating_add(PIPE_BYTES as u64);
         while self.pipes_open[stream as usize] && self.capture.produced() < enough {
-            match self.read(stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                other => other?,
+            if !self.read_once(stream)? {
+                break;
             }
         }
         Ok(())
-    }
-
-    fn pipe(&self, stream: Stream) -> BorrowedFd<'_> {
-        match stream {
-            Stream::Out => self.sandbox.stdout(),
-            Stream::Err => self.sandbox.stderr(),
-        }
     }
 
     fn wait_and_act(&mut self) -> io::Result<()> {
@@ -178,6 +176,12 @@ impl Job<'_> {
             if ready.streams[index] {
                 self.read(stream)?;
             }
+        }
+        if (ready.input || ready.reader)
+            && let Some(input) = &mut self.input
+            && !input.carry(ready.input, ready.reader)
+        {
+            self.input = None;
         }
         if ready.init {
             self.hear_init();
@@ -200,14 +204,14 @@ impl Job<'_> {
     fn wait(&self) -> io::Result<Ready> {
         let sources = self.sources();
         let mut polled: Vec<PollFd<'_>> =
-            sources.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            sources.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         let timeout = self.timeout().map(|left| Timespec::try_from(left).unwrap_or(LONG));
         match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut ready = Ready::default();
-        for ((source, _), polled) in sources.iter().zip(&polled) {
+        for ((source, _, _), polled) in sources.iter().zip(&polled) {
             if !polled.revents().is_empty() {
                 ready.note(*source);
             }
@@ -215,27 +219,34 @@ impl Job<'_> {
         Ok(ready)
     }
 
-    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>)> {
+    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut sources = Vec::new();
         if let Some(listener) = self.listener.as_ref().filter(|_| self.peers.have_room()) {
-            sources.push((Source::Listener, listener.as_fd()));
+            sources.push((Source::Listener, listener.as_fd(), PollFlags::IN));
         }
         if self.pipes_open[0] {
-            sources.push((Source::Stream(0), self.sandbox.stdout()));
+            sources.push((Source::Stream(0), self.sandbox.stdout(), PollFlags::IN));
         }
         if self.pipes_open[1] {
-            sources.push((Source::Stream(1), self.sandbox.stderr()));
+            sources.push((Source::Stream(1), self.sandbox.stderr(), PollFlags::IN));
         }
         if !self.seen.init_ended {
-            sources.push((Source::Ended, self.sandbox.pidfd()));
+            sources.push((Source::Ended, self.sandbox.pidfd(), PollFlags::IN));
         }
         if self.init_speaks {
-            sources.push((Source::Init, self.sandbox.socket()));
+            sources.push((Source::Init, self.sandbox.socket(), PollFlags::IN));
         }
         if let Some(caller) = &self.caller {
-            sources.push((Source::Caller, caller.socket()));
+            sources.push((Source::Caller, caller.socket(), PollFlags::IN));
         }
-        sources.extend(self.peers.sockets().map(|socket| (Source::Peer, socket)));
+        // Nothing is taken from the caller's input before the job runs.
+        if let Some(input) = self.input.as_ref().filter(|_| self.seen.began.is_some()) {
+            let (job, flags) = input.job();
+            sources.push((Source::Reader, job, flags));
+            sources.extend(input.wants_more().map(|fd| (Source::Input, fd, PollFlags::IN)));
+        }
+        let peer = |socket| (Source::Peer, socket, PollFlags::IN);
+        sources.extend(self.peers.sockets().map(peer));
         sources
     }
 
@@ -248,16 +259,10 @@ impl Job<'_> {
     }
 
     fn read(&mut self, stream: Stream) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let got = rustix::io::read(self.pipe(stream), buffer.as_mut_slice());
-        if let Ok(length) = got {
-            self.capture.take(stream, &buffer[..length]);
-        }
-        self.buffer = buffer;
-        match got {
-            Ok(0) => self.pipes_open[stream as usize] = false,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        for _ in 0..READS_MAX {
+            if !self.read_once(stream)? {
+                break;
+            }
         }
         if !self.seen.pipes_widened && self.capture.produced() > MUCH_OUTPUT_BYTES {
             self.seen.pipes_widened = true;
@@ -266,6 +271,25 @@ impl Job<'_> {
             rustix::pipe::fcntl_setpipe_size(self.sandbox.stderr(), PIPE_BYTES).ok();
         }
         Ok(())
+    }
+
+    /// Takes what one read gives; returns whether there may be more at once.
+    fn read_once(&mut self, stream: Stream) -> io::Result<bool> {
+        let pipe = match stream {
+            Stream::Out => self.sandbox.stdout(),
+            Stream::Err => self.sandbox.stderr(),
+        };
+        match rustix::io::read(pipe, self.capture.space()) {
+            Ok(0) => self.pipes_open[stream as usize] = false,
+            Ok(length) => {
+                self.capture.take(stream, length);
+                return Ok(true);
+            }
+            Err(Errno::INTR) => return Ok(true),
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(false)
     }
 
     fn hear_init(&mut self) {
@@ -301,7 +325,11 @@ impl Job<'_> {
         while let Some(caller) = &mut self.caller {
             match caller.hear() {
                 Said::Nothing => return,
-                Said::Request(Request::Go) => self.go(),
+                Said::Request(Request::Go { alone: false }) => self.go(),
+                Said::Request(Request::Go { alone: true }) => {
+                    self.go();
+                    self.let_caller_go();
+                }
                 Said::Request(Request::Stop { grace_ms }) => self.stop(grace_ms),
                 Said::Request(Request::Start { .. }) | Said::Gone => {
                     self.caller = None;
@@ -327,6 +355,13 @@ impl Job<'_> {
             self.sandbox.go();
             #[cfg(feature = "faults")]
             bailiwick_isolation::faults::after("supervisor:go");
+        }
+    }
+
+    /// It can die now, and is told nothing more.
+    fn let_caller_go(&mut self) {
+        if let Some(caller) = self.caller.take() {
+            caller.tell(&Reply::LetGo);
         }
     }
 
@@ -373,6 +408,7 @@ impl Job<'_> {
     }
 
     fn tick(&mut self) {
+        self.capture.flush();
         self.watch_memory();
         if let Some(over) = self.storage.tick() {
             match over.reason {
@@ -411,6 +447,8 @@ enum Source {
     Ended,
     Init,
     Caller,
+    Input,
+    Reader,
     Peer,
 }
 
@@ -422,6 +460,10 @@ struct Ready {
     ended: bool,
     init: bool,
     caller: bool,
+    /// There is something for the job to read.
+    input: bool,
+    /// The job has room for it, or reads no more.
+    reader: bool,
 }
 
 impl Ready {
@@ -432,6 +474,8 @@ impl Ready {
             Source::Ended => self.ended = true,
             Source::Init => self.init = true,
             Source::Caller => self.caller = true,
+            Source::Input => self.input = true,
+            Source::Reader => self.reader = true,
             // Peers are asked at every turn.
             Source::Peer => {}
         }

@@ -6,7 +6,9 @@
 
 mod capture;
 mod control;
+mod input;
 mod job;
+mod keep;
 mod memory;
 mod outcome;
 mod serve;

@@ -13,18 +13,19 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// Writes `outcome` in the working directory, which is the job's; no half file is ever found there.
 ///
 /// A record that cannot be written in spite of a second's patience is left out: a living caller is told all the same, and
-/// without one the next verb finds the job lost.
-pub(crate) fn record(file: &OutcomeFile) {
+/// without one the next verb finds the job lost. Returns whether it was written.
+pub(crate) fn record(file: &OutcomeFile) -> bool {
     #[cfg(feature = "faults")]
     bailiwick_isolation::faults::before("supervisor:outcome");
     for _ in 0..TRIES {
         if write(file).is_ok() {
             #[cfg(feature = "faults")]
             bailiwick_isolation::faults::after("supervisor:outcome");
-            return;
+            return true;
         }
         std::thread::sleep(BETWEEN);
     }
+    false
 }
 
 fn write(file: &OutcomeFile) -> io::Result<()> {

@@ -60,7 +60,10 @@ impl Job<'_> {
     fn ended(&mut self) -> io::Result<Reply> {
         let outcome = Box::new(self.outcome()?);
         let output_budget = self.plan.watch.output_bytes;
-        record(&OutcomeFile::Ended { outcome: outcome.clone(), output_budget });
+        if record(&OutcomeFile::Ended { outcome: outcome.clone(), output_budget }) {
+            // The outcome says it now. Usually there is none.
+            std::fs::remove_file("output.ring").ok();
+        }
         Ok(Reply::Ended(outcome))
     }
 

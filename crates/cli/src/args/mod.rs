@@ -77,13 +77,14 @@ fn parse_bound(text: &str) -> Result<Size, QuantityError> {
 }
 
 fn parse_provider(text: &str) -> Result<ProviderName, String> {
-    provider_name(text)
-        .ok_or_else(|| "there is no such provider; the only one is `native`".to_owned())
+    ProviderName::from_name(text)
+        .ok_or_else(|| format!("there is no such provider; there are {}", provider_names()))
 }
 
-/// Returns the provider that is called `name`.
-pub(crate) fn provider_name(name: &str) -> Option<ProviderName> {
-    (name == ProviderName::Native.name()).then_some(ProviderName::Native)
+/// Returns the names of all providers, for a message.
+pub(crate) fn provider_names() -> String {
+    let names = ProviderName::ALL.map(|provider| format!("`{}`", provider.name()));
+    names.join(" and ")
 }
 
 /// Parses a duration that may be zero.
@@ -97,6 +98,26 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
             Ok(Duration::ZERO)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Parses `A:B`, two offsets of which either may be left out.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub(crate) fn parse_range(text: &str) -> Result<(u64, u64), String> {
+    let offset = |text: &str, default| match text {
+        "" => Some(default),
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
+        _ => None,
+    };
+    let ends = text
+        .split_once(':')
+        .and_then(|(start, end)| Some((offset(start, 0)?, offset(end, u64::MAX)?)));
+    match ends {
+        Some((start, end)) if start <= end => Ok((start, end)),
+        Some(_) => Err("it ends before it begins".into()),
+        None => Err("it takes A:B, two numbers of bytes, either of which may be left out".into()),
     }
 }
 
@@ -120,6 +141,17 @@ pub(crate) fn workspace_id(argument: &OsString) -> Result<WorkspaceId, Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_two_ends_that_may_be_left_out() {
+        assert_eq!(parse_range("3:7"), Ok((3, 7)));
+        assert_eq!(parse_range(":7"), Ok((0, 7)));
+        assert_eq!(parse_range("3:"), Ok((3, u64::MAX)));
+        assert_eq!(parse_range(":"), Ok((0, u64::MAX)));
+        for bad in ["", "3", "7:3", "a:b", "-1:2", "1:2:3", "+1:2", "99999999999999999999:"] {
+            assert!(parse_range(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_duration_may_be_zero_but_not_less() {

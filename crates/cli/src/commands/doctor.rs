@@ -3,6 +3,7 @@
 //! It works where nothing else does: each check stands for itself, and what cannot be looked at is a check that failed.
 use crate::app::App;
 use crate::args::BaseArgs;
+use crate::identity::{self, Found, shown};
 use crate::output::Outcome;
 use bailiwick_contract::enforcement::{Capabilities, Enforcement, Label, Lack};
 use bailiwick_contract::error::{ExitCode, Failure};
@@ -88,6 +89,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     checks.push(store_check(app));
     checks.extend(leftover_checks(&args.base, app));
     host_checks(&args.base, app, &mut checks);
+    checks.extend(identity_checks(&identity::here(app.settings.user_home())));
     let healthy = checks.iter().all(|check| check.passed || check.severity != Severity::Error);
     let health = Health { healthy, checks };
     let exit = if healthy { ExitCode::Success } else { ExitCode::UserError };
@@ -163,8 +165,12 @@ fn leftover_checks(base: &BaseArgs, app: &App) -> Vec<Check> {
 
 /// Asks the provider what this host can hold.
 fn host_checks(base: &BaseArgs, app: &App, checks: &mut Vec<Check>) {
-    checks.push(supervisor_check());
-    let provider = match app.provider(base) {
+    let made = app.provider(base);
+    // Only native jobs have a supervisor; where no provider can be made, that is usually what is missing.
+    if made.as_ref().map_or(true, |provider| provider.name() == ProviderName::Native) {
+        checks.push(supervisor_check());
+    }
+    let provider = match made {
         Ok(provider) => provider,
         Err(failure) => return checks.push(Check::of_failure("provider", &failure)),
     };
@@ -252,6 +258,53 @@ fn lack_check(lack: &Lack) -> Check {
     check
 }
 
+/// Checks that the identity of this directory can be read and has the prompt of its backend.
+fn identity_checks(found: &Found) -> [Check; 2] {
+    let ids = ["prompt-file-present", "backend-consistency"];
+    let (path, identity) = match found {
+        Found::BuiltIn(_) => {
+            let message = "not applicable: there is no culture.yaml here";
+            return ids.map(|id| Check::good(id, message));
+        }
+        Found::Broken(path, error) => {
+            let message = format!("`{}` holds no identity: {error}", shown(path));
+            return ids.map(|id| Check::bad(id, message.clone(), identity::ADVICE));
+        }
+        Found::File(path, identity) => (path, identity),
+    };
+    let folder = path.parent().unwrap_or(path);
+    let wanted = identity::prompt_name(&identity.backend);
+    let prompts = identity::prompts(folder);
+    let present = prompts.contains(&wanted);
+    let [file, pair] = ids;
+    [
+        prompt_check(file, folder, &wanted, present),
+        pair_check(pair, &identity.backend, &wanted, &prompts, present),
+    ]
+}
+
+fn prompt_check(id: &str, folder: &Path, wanted: &str, present: bool) -> Check {
+    let folder = shown(folder);
+    if present {
+        return Check::good(id, format!("`{wanted}` is in `{folder}`"));
+    }
+    let message = format!("`{wanted}` is not in `{folder}`, or is empty");
+    Check::bad(id, message, format!("write the prompt to `{wanted}`, beside culture.yaml"))
+}
+
+/// A missing prompt is one thing; that there are only prompts of other backends says that the two files disagree.
+fn pair_check(id: &str, backend: &str, wanted: &str, prompts: &[String], present: bool) -> Check {
+    if present {
+        return Check::good(id, format!("the backend `{backend}` has its prompt"));
+    }
+    if prompts.is_empty() {
+        return Check::good(id, "there is no prompt of another backend");
+    }
+    let message = format!("the backend is `{backend}`, but the prompts are {}", prompts.join(", "));
+    let advice = format!("name their backend in culture.yaml, or rename the prompt to `{wanted}`");
+    Check::bad(id, message, advice)
+}
+
 fn text(health: &Health) -> String {
     let mut out = String::from(if health.healthy { "healthy\n" } else { "not healthy\n" });
     for check in &health.checks {
@@ -267,10 +320,6 @@ fn text(health: &Health) -> String {
         }
     }
     out
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().chars().flat_map(char::escape_debug).collect()
 }
 
 #[cfg(test)]

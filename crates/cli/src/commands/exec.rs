@@ -3,12 +3,12 @@
 //! If an export fails, the workspace is kept and named.
 use crate::app::App;
 use crate::args::{CommonArgs, JobArgs, PolicyArgs};
-use crate::output::Outcome;
+use crate::output::{LiveOutput, Outcome};
 use crate::progress::Progress;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_engine::declare;
-use bailiwick_engine::requests::ExecRequest;
+use bailiwick_engine::requests::{ExecRequest, Live};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -40,6 +40,11 @@ Examples:
   bailiwick exec -- echo hello
   bailiwick exec --wall-clock-seconds 10 --memory-bytes 256MiB --allow-watched -- ./untrusted
   bailiwick exec --declare pi.json='pi' --export pi.json=./pi.json -- python3 pi.py
+  bailiwick exec --stdin rows.csv --check 'not empty'='test -s out' --stream -- sh -c 'sort > out'
+
+Without --stdin a job reads nothing, also where something is piped into this command. A check gets
+the job's directory, but neither its variables nor its input, and shares its wall clock; it is not
+run where the job was ended. It is run before anything is exported.
 
 A value given by --env or --env-file is never recorded by Bailiwick. A job that prints its own
 environment writes it into its captured output, which is kept.";
@@ -52,17 +57,22 @@ impl Args {
 
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     let exports = args.export.iter().map(|given| declare::export(given.as_bytes()));
+    let stream = args.job.stream();
+    let shown = LiveOutput::new();
+    let listen = |bytes: &[u8]| shown.show(bytes);
     let request = ExecRequest {
         workspace: args.workspace_id,
         profile: args.profile,
         exports: exports.collect::<Result<_, _>>()?,
         job: args.job.request(args.command)?,
         policy: args.policy.request(&app.settings.home()?)?,
+        live: Live(stream.then_some(&listen)),
         bound: Some(args.common.bound()),
     };
     let engine = app.engine(&args.common.base)?;
-    let progress = Progress::start(&app.settings);
+    let progress = Progress::unless(stream, &app.settings);
     let report = engine.exec(&request);
     progress.finish();
+    shown.finish();
     Ok(Outcome::package(&report?, &args.common))
 }

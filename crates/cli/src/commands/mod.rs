@@ -1,20 +1,28 @@
 //! The verbs: one file each, which holds the flags and turns them into a request.
 //!
 //! To add one: write `NAME.rs` after the pattern of `destroy.rs`, and add its line to the table below.
+mod cli;
+mod completions;
 mod create;
 mod destroy;
 mod doctor;
 mod exec;
+mod explain;
 mod export;
 mod inspect;
+mod learn;
 mod list;
 mod logs;
+mod man;
+mod overview;
 mod put;
 mod run;
 mod stop;
 mod version;
+mod wait;
+mod whoami;
 
-pub(crate) use version::text as version_text;
+pub(crate) use version::{VERSION, text as version_text};
 
 use crate::app::App;
 use crate::output::Outcome;
@@ -81,6 +89,8 @@ verbs! {
     Run in run,
     /// Create, run, export and destroy in one call
     Exec in exec,
+    /// Wait for a job's end and report it
+    Wait in wait,
     /// End a workspace's job; previews unless --apply is given
     Stop in stop,
     /// Report a workspace's state and what it has cost, or a job's captured output
@@ -97,4 +107,18 @@ verbs! {
     Doctor in doctor,
     /// Print version, commit and schema versions
     Version in version,
+    /// Print who answers here: name, version, backend and model
+    Whoami in whoami,
+    /// Teach the whole command in one page, for a model or a person
+    Learn in learn,
+    /// Explain a verb or a topic: what it does, what it leaves, how it ends
+    Explain in explain,
+    /// Describe this program: who it is, and its verbs by kind
+    Overview in overview,
+    /// Describe the command line itself
+    Cli in cli,
+    /// Print the completions of a shell
+    Completions in completions,
+    /// Print a manual page, or write all of them
+    Man in man,
 }

@@ -1,6 +1,6 @@
 //! `put`: copies a host file or directory into a workspace.
 //!
-//! The record holds destination, size and digest of each file, never its bytes.
+//! A directory keeps its links, modes and times. The record holds destination, size and digest of each file, never its bytes.
 use crate::app::App;
 use crate::args::{CommonArgs, bytes};
 use crate::output::Outcome;
@@ -16,21 +16,26 @@ pub(crate) struct Args {
     /// Replace what is at the destination
     #[arg(long)]
     overwrite: bool,
+    /// Leave out what the patterns of this file name, in the syntax of gitignore, relative to HOST_PATH
+    #[arg(long, value_name = "PATH")]
+    ignore_file: Option<PathBuf>,
     #[command(flatten)]
     common: CommonArgs,
     /// The workspace
     #[arg(value_parser = WorkspaceId::parse)]
     workspace: WorkspaceId,
-    /// What to copy
+    /// What to copy: a file or a directory, or `-` for a tar stream on standard input
     host_path: PathBuf,
-    /// Where it goes, relative to the workspace
+    /// Where it goes, relative to the workspace; `.` is the workspace itself
     destination: OsString,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   bailiwick put demo ./data.csv input/data.csv
-  bailiwick put --overwrite demo ./src src";
+  bailiwick put --overwrite demo ./src src
+  bailiwick put --ignore-file .gitignore demo . .
+  tar -c -C ./src . | bailiwick put demo - src";
 
 impl Args {
     pub(super) const fn json(&self) -> bool {
@@ -44,8 +49,14 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         source: args.host_path,
         destination: bytes(args.destination),
         overwrite: args.overwrite,
+        ignore_file: args.ignore_file,
         bound: Some(args.common.bound()),
     };
-    let report = app.engine(&args.common.base)?.put(&request)?;
+    let engine = app.engine(&args.common.base)?;
+    let report = if request.source.as_os_str() == "-" {
+        engine.put_archive(&request, Box::new(std::io::stdin()))?
+    } else {
+        engine.put(&request)?
+    };
     Ok(Outcome::package(&report, &args.common))
 }

@@ -4,10 +4,10 @@
 //! trailing argument to clap, so that it never looks at a word of the job.
 use crate::app::App;
 use crate::args::{CommonArgs, JobArgs, parse_duration, workspace_id};
-use crate::output::Outcome;
+use crate::output::{LiveOutput, Outcome};
 use crate::progress::Progress;
 use bailiwick_contract::error::Failure;
-use bailiwick_engine::requests::RunRequest;
+use bailiwick_engine::requests::{Live, RunRequest};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// How long to wait while other jobs hold the workspace; 0 refuses [default: its wall clock]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     wait: Option<Duration>,
+    /// Return once the job was let go; it runs on without this command
+    #[arg(long, conflicts_with = "stream")]
+    detach: bool,
     #[command(flatten)]
     common: CommonArgs,
     /// The workspace, then the command; what follows the workspace belongs to the command
@@ -31,6 +34,14 @@ Examples:
   bailiwick run demo python3 -c 'print(6 * 7)'
   bailiwick run --declare out.json='the result' --input data.csv=./data.csv demo ./job --json
   bailiwick run --env API_TOKEN --wait 0 demo make test
+  bailiwick run --stream --timeout 2m --check tests='make -s test' --cwd src demo make
+  cat rows.csv | bailiwick run --stdin - --measure loss=out/loss demo ./train
+  bailiwick run --detach demo ./serve     # then: wait, logs --follow, stop --apply
+
+Without --stdin a job reads nothing, also where something is piped into this command. A check gets
+the job's directory, but neither its variables nor its input, and shares its wall clock; it is not
+run where the job was ended. The checks of a detached job are run by `wait`; where another verb
+meets the ended job first, they count as not run.
 
 A value given by --env or --env-file is never recorded by Bailiwick. A job that prints its own
 environment writes it into its captured output, which is kept.";
@@ -52,13 +63,24 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         let advice = "write the command after the workspace: `bailiwick run WORKSPACE COMMAND...`";
         return Err(Failure::user("no_command", "no command was given to run", advice));
     }
+    let stream = args.job.stream();
     let job = args.job.request(argv)?;
     let engine = app.engine(&args.common.base)?;
-    let progress = Progress::start(&app.settings);
+    let progress = Progress::unless(stream || args.detach, &app.settings);
     let notice = |line: &str| progress.say(line);
-    let bound = Some(args.common.bound());
-    let report =
-        engine.run(&RunRequest { workspace, job, wait: args.wait, notice: &notice, bound });
+    let shown = LiveOutput::new();
+    let listen = |bytes: &[u8]| shown.show(bytes);
+    let request = RunRequest {
+        workspace,
+        job,
+        wait: args.wait,
+        notice: &notice,
+        detach: args.detach,
+        live: Live(stream.then_some(&listen)),
+        bound: Some(args.common.bound()),
+    };
+    let report = engine.run(&request);
     progress.finish();
+    shown.finish();
     Ok(Outcome::package(&report?, &args.common))
 }

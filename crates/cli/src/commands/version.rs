@@ -7,11 +7,17 @@ use bailiwick_contract::error::Failure;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  bailiwick version
+  bailiwick version --json";
 
 impl Args {
     pub(super) const fn json(&self) -> bool {
@@ -19,10 +25,12 @@ impl Args {
     }
 }
 
+/// This build.
 #[derive(Serialize)]
-struct Version {
+pub(crate) struct Version {
     name: &'static str,
-    version: &'static str,
+    /// As in `Cargo.toml`.
+    pub(crate) version: &'static str,
     commit: &'static str,
     schemas: Schemas,
 }
@@ -34,7 +42,8 @@ struct Schemas {
     package: &'static str,
 }
 
-const VERSION: Version = Version {
+/// This build.
+pub(crate) const VERSION: Version = Version {
     name: "bailiwick",
     version: env!("CARGO_PKG_VERSION"),
     commit: match option_env!("BAILIWICK_COMMIT") {

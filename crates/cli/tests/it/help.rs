@@ -14,6 +14,7 @@ fn the_help_of_every_verb_is_as_recorded() {
         ("put", expect_file!["help/put.txt"]),
         ("run", expect_file!["help/run.txt"]),
         ("exec", expect_file!["help/exec.txt"]),
+        ("wait", expect_file!["help/wait.txt"]),
         ("stop", expect_file!["help/stop.txt"]),
         ("inspect", expect_file!["help/inspect.txt"]),
         ("export", expect_file!["help/export.txt"]),
@@ -22,6 +23,13 @@ fn the_help_of_every_verb_is_as_recorded() {
         ("logs", expect_file!["help/logs.txt"]),
         ("doctor", expect_file!["help/doctor.txt"]),
         ("version", expect_file!["help/version.txt"]),
+        ("whoami", expect_file!["help/whoami.txt"]),
+        ("learn", expect_file!["help/learn.txt"]),
+        ("explain", expect_file!["help/explain.txt"]),
+        ("overview", expect_file!["help/overview.txt"]),
+        ("cli", expect_file!["help/cli.txt"]),
+        ("completions", expect_file!["help/completions.txt"]),
+        ("man", expect_file!["help/man.txt"]),
     ];
     for (verb, file) in &verbs {
         let help = env.run([verb, "--help"]).exits(0);

@@ -157,6 +157,28 @@ fn the_wall_clock_ends_a_job_that_ignores_everything() {
 }
 
 #[test]
+fn as_many_jobs_as_the_concurrency_run_at_once_and_the_next_one_waits() {
+    each_user(|env| {
+        crate::support::create(env, &["--concurrency", "3"]);
+        // Each job of the first three ends only once all three have begun; the fourth finds all of them over.
+        let meet = "touch begun.$0; until [ $(ls begun.* | wc -l) -ge 3 ]; do sleep 0.05; done; touch over.$0";
+        let runs = ["1", "2", "3"].map(|name| env.start(["run", "ws", "sh", "-c", meet, name]));
+        let at_once = std::time::Duration::from_secs(10);
+        bailiwick_testkit::until("all of them are on record", at_once, || {
+            let seen = env.json(0, &["inspect", "ws"]);
+            seen["outcome_summary"].as_str().expect("text").contains("3 job(s)").then_some(())
+        });
+        let next = env.json(0, &["run", "--wait", "60s", "ws", "sh", "-c", "ls over.* | wc -l"]);
+        for run in runs {
+            drop(run.wait().exits(0));
+        }
+        let over = next["evidence"][0]["excerpt"].as_str().expect("text").trim_end();
+        assert!(["1", "2", "3"].contains(&over), "it waited for a slot: {next}");
+        drop(env.json(0, &["destroy", "ws"]));
+    });
+}
+
+#[test]
 fn more_jobs_than_the_concurrency_refuse_with_wait_0() {
     each_user(|env| {
         crate::support::create(env, &["--concurrency", "2"]);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const TRANSCRIPTS: [&str; 2] = ["README.md", "docs/guide.md"];
 
 /// The documents whose links are checked.
-const LINKING: [&str; 9] = [
+const LINKING: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -27,6 +27,7 @@ const LINKING: [&str; 9] = [
     "benches/README.md",
     "docs/concepts.md",
     "docs/exit-codes.md",
+    "docs/fake.md",
     "docs/guide.md",
     "docs/reference.md",
 ];
@@ -176,19 +177,27 @@ fn difference(step: &Step, output: &Output) -> Option<String> {
     })
 }
 
+/// Runs what a document says, in order and in one folder.
+fn follow(document: &str, env: &mut TestEnv) {
+    let transcripts = transcripts(&read(document));
+    assert!(!transcripts.is_empty(), "{document} has transcripts");
+    enter(env);
+    let steps = transcripts.iter().flatten().filter(|step| !is_script(step));
+    let wrong: Vec<String> =
+        steps.filter_map(|step| difference(step, &shell(env, &step.command))).collect();
+    assert!(wrong.is_empty(), "{document}\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_transcript_runs_as_it_stands() {
     for document in TRANSCRIPTS {
-        let transcripts = transcripts(&read(document));
-        assert!(!transcripts.is_empty(), "{document} has transcripts");
-        each_user(|env| {
-            enter(env);
-            let steps = transcripts.iter().flatten().filter(|step| !is_script(step));
-            let wrong: Vec<String> =
-                steps.filter_map(|step| difference(step, &shell(env, &step.command))).collect();
-            assert!(wrong.is_empty(), "{document}\n{}", wrong.join("\n"));
-        });
+        each_user(|env| follow(document, env));
     }
+}
+
+#[test]
+fn the_example_of_the_fake_provider_needs_no_sandbox() {
+    follow("docs/fake.md", &mut plain());
 }
 
 #[test]

@@ -38,6 +38,11 @@ pub(crate) fn each_user(test: impl Fn(&mut TestEnv)) {
     }
 }
 
+/// Returns an environment of the first user there is, for a test that need not be tried as each.
+pub(crate) fn root_or_caller() -> TestEnv {
+    TestEnv::with_sandbox(User::all()[0], BUILT)
+}
+
 /// Makes a workspace called `ws`.
 #[track_caller]
 pub(crate) fn create(env: &TestEnv, flags: &[&str]) {
@@ -134,13 +139,23 @@ pub(crate) fn marker(env: &TestEnv) -> String {
 /// Waits until the job that `caller` runs, with `marker` in its command line, is there.
 #[track_caller]
 pub(crate) fn wait_for_job(caller: &mut Running, marker: &str) -> u32 {
-    // A command line that begins with the job's own program; the caller's begins with ours.
     until("the job runs", Duration::from_secs(10), || {
         caller.assert_alive();
-        processes().into_iter().find(|pid| {
-            let cmdline = read_proc(*pid, "cmdline");
-            cmdline.starts_with(b"sh\0") && holds(&cmdline, marker.as_bytes())
-        })
+        payload(marker)
+    })
+}
+
+/// The same for a job without a caller, or one that comes after others.
+#[track_caller]
+pub(crate) fn wait_for_payload(marker: &str) -> u32 {
+    until("the job runs", Duration::from_secs(10), || payload(marker))
+}
+
+fn payload(marker: &str) -> Option<u32> {
+    // A command line that begins with the job's own program; the caller's begins with ours.
+    processes().into_iter().find(|pid| {
+        let cmdline = read_proc(*pid, "cmdline");
+        cmdline.starts_with(b"sh\0") && holds(&cmdline, marker.as_bytes())
     })
 }
 

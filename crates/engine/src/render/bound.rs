@@ -26,7 +26,7 @@ use super::cut::{Marker, Shape, cost, cut_text, list_marker, prefix, within};
 use super::{Sections, json, markdown};
 use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
 use bailiwick_contract::id::ID_BYTES_MAX;
-use bailiwick_contract::job::QuotaEvent;
+use bailiwick_contract::job::{CheckResult, Measurement, QuotaEvent};
 use bailiwick_contract::package::{
     Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
 };
@@ -266,11 +266,13 @@ impl Cutter<'_> {
         let inputs = unmarked(full.provenance.inputs.len());
         let quota_events = unmarked(full.facts.quota_events.len());
         let output = usize::from(full.facts.output.is_some() && self.level < FACTS);
+        let declared = full.facts.checks.len() + full.facts.measurements.len();
+        let declared = unmarked(declared);
         let least = self.level == LEAST;
         let [other, inputs, quota_events, output] = if least {
-            [inputs + quota_events + output, 0, 0, 0]
+            [inputs + quota_events + output + declared, 0, 0, 0]
         } else {
-            [0, inputs, quota_events, output]
+            [declared, inputs, quota_events, output]
         };
         let lists = [
             ("key_findings", unmarked(full.key_findings.len())),
@@ -433,6 +435,8 @@ impl Cutter<'_> {
                 output
             }),
             quota_events: self.list(&full.quota_events, "facts"),
+            checks: self.list(&full.checks, "facts"),
+            measurements: self.list(&full.measurements, "facts"),
         }
     }
 
@@ -579,5 +583,48 @@ impl Item for QuotaEvent {
 impl Marked for QuotaEvent {
     fn marker(text: String, first_lost: &Self) -> Self {
         Self { detail: text, ..first_lost.clone() }
+    }
+}
+
+impl Item for CheckResult {
+    fn budget(text: usize) -> usize {
+        90 + LIST_SHARES * text
+    }
+
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, _of: usize) -> Self {
+        Self { name: cutter.text(&self.name, section), ..self.clone() }
+    }
+
+    fn cost(&self) -> usize {
+        90 + line_cost(&[&self.name, self.job.as_deref().unwrap_or_default()])
+    }
+}
+
+impl Marked for CheckResult {
+    /// No declared name has a bracket.
+    fn marker(text: String, _: &Self) -> Self {
+        Self { name: text, passed: false, job: None, exit_status: None }
+    }
+}
+
+impl Item for Measurement {
+    fn budget(text: usize) -> usize {
+        40 + LIST_SHARES * text
+    }
+
+    fn cut(&self, cutter: &Cutter<'_>, section: &str, _of: usize) -> Self {
+        let cut = |text: &String| cutter.text(text, section);
+        Self { name: cut(&self.name), value: self.value.as_ref().map(cut) }
+    }
+
+    fn cost(&self) -> usize {
+        40 + line_cost(&[&self.name, self.value.as_deref().unwrap_or_default()])
+    }
+}
+
+impl Marked for Measurement {
+    /// No declared name has a bracket.
+    fn marker(text: String, _: &Self) -> Self {
+        Self { name: text, value: None }
     }
 }

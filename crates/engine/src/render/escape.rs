@@ -29,7 +29,7 @@ pub(super) fn may_hide(text: &str) -> bool {
     text.bytes().any(|byte| !(0x20..0x7f).contains(&byte))
 }
 
-fn push_visible(out: &mut String, c: char) {
+pub(super) fn push_visible(out: &mut String, c: char) {
     match c {
         '\n' => out.push_str("\\n"),
         '\r' => out.push_str("\\r"),

@@ -3,7 +3,9 @@
 //! Each line of the output is indented and fenced as an excerpt is, so that a line which begins at the margin is ours;
 //! where the middle is missing, a line between two fences says how much. The bytes themselves are `logs --raw`.
 use super::escape::push_fenced;
+use crate::grep::{JobMatches, MatchingLogs};
 use crate::logs::{CapturedLogs, JobLog};
+use crate::text::printable;
 use std::fmt::Write as _;
 
 /// Before each line of a job's output; no more than three, so that a fence is still one (CommonMark 0.31, §4.5).
@@ -21,10 +23,19 @@ pub fn logs_text(logs: &CapturedLogs) -> String {
 
 fn push_job(out: &mut String, job: &JobLog) {
     let JobLog { job_id, status, exit_status, output_bytes, head_bytes, omitted_bytes, .. } = job;
+    let check = job.check_of.as_ref();
+    let check = check.map(|(parent, name)| format!(", check '{name}' of job {parent}"));
+    let check = check.unwrap_or_default();
+    let part = match (job.range, job.stream) {
+        (Some((start, u64::MAX)), _) => format!(", from byte {start} on"),
+        (Some((start, end)), _) => format!(", bytes {start} to {end}"),
+        (None, Some(stream)) => format!(" on {stream}"),
+        (None, None) => String::new(),
+    };
     let exit = exit_status.map_or_else(|| "none".to_owned(), |status| status.to_string());
     writeln!(
         out,
-        "\n## job {job_id} — {status}, exit status {exit}, {output_bytes} bytes produced\n"
+        "\n## job {job_id}{check} — {status}, exit status {exit}, {output_bytes} bytes produced{part}\n"
     )
     .expect("a String takes any text");
     if job.encoding.is_some() {
@@ -43,6 +54,27 @@ fn push_job(out: &mut String, job: &JobLog) {
     }
 }
 
+/// Returns the lines that match as text, with a final newline.
+#[must_use]
+pub fn matches_text(logs: &MatchingLogs) -> String {
+    let mut out = format!("# lines that match in the output of {}\n", logs.workspace_id);
+    for JobMatches { job_id, status, matches, more } in &logs.jobs {
+        let count = matches.len();
+        let first = if *more { "the first " } else { "" };
+        writeln!(out, "\n## job {job_id} — {status}, {first}{count} matching line(s)\n")
+            .expect("a String takes any text");
+        for found in matches {
+            let cut = if found.truncated { "...[cut]" } else { "" };
+            let text = printable(&found.bytes);
+            writeln!(out, "{INDENT}{}: {text}{cut}", found.line).expect("a String takes any text");
+        }
+        if matches.is_empty() {
+            out.push_str("(none)\n");
+        }
+    }
+    out
+}
+
 fn push_part(out: &mut String, bytes: &[u8]) {
     if !bytes.is_empty() {
         push_fenced(out, INDENT, &String::from_utf8_lossy(bytes));
@@ -57,12 +89,15 @@ mod tests {
     fn log(bytes: &[u8], head_bytes: u64, omitted_bytes: u64) -> CapturedLogs {
         let job = JobLog {
             job_id: "job-1".into(),
+            check_of: None,
             status: "success".into(),
             exit_status: Some(0),
             truncated: omitted_bytes > 0,
             output_bytes: bytes.len() as u64 + omitted_bytes,
             head_bytes,
             omitted_bytes,
+            range: None,
+            stream: None,
             output: String::new(),
             encoding: None,
             bytes: bytes.to_vec(),

@@ -5,7 +5,7 @@
 use super::Sections;
 use super::escape::{push_block, push_fenced, push_inline};
 use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
-use bailiwick_contract::job::{OutputFacts, QuotaEvent};
+use bailiwick_contract::job::{CheckResult, Measurement, OutputFacts, QuotaEvent};
 use bailiwick_contract::package::{
     Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
 };
@@ -171,6 +171,8 @@ impl Page {
             policy,
             output,
             quota_events,
+            checks,
+            measurements,
         } = facts;
         self.optional("- ", "exit_status", *exit_status);
         self.optional("- ", "signal", *signal);
@@ -183,6 +185,15 @@ impl Page {
         self.output(output.as_ref());
         self.0.push_str("- quota_events:\n");
         self.list("  ", quota_events, Self::quota_event);
+        // As in JSON, a package without declarations does not speak of them.
+        if !checks.is_empty() {
+            self.0.push_str("- checks:\n");
+            self.list("  ", checks, Self::check);
+        }
+        if !measurements.is_empty() {
+            self.0.push_str("- measurements:\n");
+            self.list("  ", measurements, Self::measurement);
+        }
     }
 
     fn policy(&mut self, policy: &PolicyFacts) {
@@ -245,6 +256,20 @@ impl Page {
         self.word("  - ", "limit", limit.name());
         self.word("    - ", "count", count);
         self.text("    - ", "detail", detail);
+    }
+
+    fn check(&mut self, check: &CheckResult) {
+        let CheckResult { name, passed, job, exit_status } = check;
+        self.text("  - ", "name", name);
+        self.word("    - ", "passed", passed);
+        self.text("    - ", "job", job.as_deref().unwrap_or_default());
+        self.optional("    - ", "exit_status", *exit_status);
+    }
+
+    fn measurement(&mut self, measurement: &Measurement) {
+        let Measurement { name, value } = measurement;
+        self.text("  - ", "name", name);
+        self.text("    - ", "value", value.as_deref().unwrap_or_default());
     }
 }
 

@@ -10,6 +10,7 @@ mod failure;
 mod json;
 mod logs;
 mod markdown;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -20,8 +21,9 @@ pub use escape::{escape_line, escape_markdown, fence};
 pub use excerpt::{EXCERPT_BYTES_MAX, excerpt_of};
 pub use failure::{failure_json, failure_text};
 pub use json::{json, json_line};
-pub use logs::logs_text;
+pub use logs::{logs_text, matches_text};
 pub use markdown::markdown;
+pub use terminal::Terminal;
 
 /// Which parts of a package are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

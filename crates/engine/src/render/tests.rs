@@ -1,7 +1,7 @@
 //! What the renderings promise, over packages that try to break them.
 use super::*;
 use bailiwick_contract::enforcement::{Label, LimitFacts, LimitValue, Mechanism};
-use bailiwick_contract::job::{OutputFacts, QuotaEvent};
+use bailiwick_contract::job::{CheckResult, Measurement, OutputFacts, QuotaEvent};
 use bailiwick_contract::package::{
     Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
     Status,
@@ -137,6 +137,8 @@ fn facts(sha256: String) -> Facts {
             ..OutputFacts::default()
         }),
         quota_events: Vec::new(),
+        checks: Vec::new(),
+        measurements: Vec::new(),
     }
 }
 
@@ -439,7 +441,14 @@ fn worst_facts(text: &str, texts: &[String]) -> Facts {
             };
             40
         ],
+        checks: vec![check_named(text); 40],
+        measurements: vec![Measurement { name: text.into(), value: Some(text.into()) }; 40],
     }
+}
+
+fn check_named(name: &str) -> CheckResult {
+    let job = Some("j".repeat(64));
+    CheckResult { name: name.into(), passed: false, job, exit_status: Some(i32::MIN) }
 }
 
 #[test]
@@ -642,8 +651,11 @@ prop_compose! {
         all.policy.0[1].1.value = LimitValue::Paths(paths);
         let [state, job_status, reason] = words.try_into().expect("three words");
         let event = |detail| QuotaEvent { limit: Limit::Pids, count: 3, detail };
+        let checks = details.iter().map(|name| check_named(name)).collect();
+        let measured = |text: &String| Measurement { name: text.clone(), value: Some(text.clone()) };
+        let measurements = details.iter().map(measured).collect();
         let quota_events = details.into_iter().map(event).collect();
-        Facts { state, job_status, reason, provider, quota_events, exit_status, signal, ..all }
+        Facts { state, job_status, reason, provider, quota_events, exit_status, signal, checks, measurements, ..all }
     }
 }
 

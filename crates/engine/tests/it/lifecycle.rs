@@ -1,6 +1,6 @@
 //! The happy path of each verb, and that each appends twice: before its effect and after it.
 use crate::provider::Script;
-use crate::world::{World, declaring, job, writing_pi, ws};
+use crate::world::{World, declaring, job, running, writing_pi, ws};
 use bailiwick_contract::bytes::Secret;
 use bailiwick_contract::context::Clock as _;
 use bailiwick_contract::error::ExitCode;
@@ -248,6 +248,7 @@ fn both_renderings_stay_within_the_bound_and_whole_with_none() {
         source: world.host.path().into(),
         destination: "in".into(),
         overwrite: false,
+        ignore_file: None,
         bound: Some(Bound::default()),
     };
     let report = world.engine().put(&put).expect("put");
@@ -265,11 +266,10 @@ fn a_second_run_waits_and_says_for_whom() {
     let hold = hold_demo(&world);
     let told = std::sync::Mutex::new(Vec::new());
     let request = RunRequest {
-        workspace: ws("demo"),
         job: job(&["true"]),
         wait: Some(Duration::from_secs(1)),
         notice: &|line| told.lock().expect("not poisoned").push(line.to_owned()),
-        bound: None,
+        ..running("demo")
     };
     let refused = world.engine().run(&request).expect_err("held all the time");
     assert_eq!((refused.reason, refused.retryable), ("workspace_busy", true));

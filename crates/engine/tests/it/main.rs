@@ -2,6 +2,8 @@
 //!
 //! The fakes keep the contract's promises (all-or-nothing, conflicts, holds that end with their owner), so that what
 //! holds here holds over the real ones; the tests of `bailiwick-providers` prove that of the native one.
+mod checks;
+mod detach;
 mod exec;
 mod lifecycle;
 mod provider;

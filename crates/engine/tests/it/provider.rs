@@ -27,6 +27,10 @@ pub(crate) struct Script {
     pub(crate) writes: Vec<(&'static str, Vec<u8>)>,
     /// The caller is killed once the gate is open.
     pub(crate) kills_caller: bool,
+    /// The caller is killed before it opens the gate.
+    pub(crate) kills_before: bool,
+    /// The wall clock ends the job.
+    pub(crate) timed_out: bool,
     /// The job runs until it is stopped.
     pub(crate) endless: bool,
 }
@@ -38,6 +42,8 @@ impl Default for Script {
             output: b"done\n".to_vec(),
             writes: Vec::new(),
             kills_caller: false,
+            kills_before: false,
+            timed_out: false,
             endless: false,
         }
     }
@@ -49,6 +55,14 @@ pub(crate) struct Inner {
     pub(crate) outputs: BTreeMap<JobId, Vec<u8>>,
     pub(crate) recovered: BTreeMap<JobId, Recovered>,
     pub(crate) script: Script,
+    /// What `sh -c COMMAND` does instead, by its command.
+    pub(crate) shell: BTreeMap<&'static str, Script>,
+    /// The jobs as they were asked for.
+    pub(crate) specs: Vec<JobSpec>,
+    /// The jobs whose caller is alive: it has the hold that they were run under.
+    pub(crate) kept: Vec<JobId>,
+    /// Jobs that run without a caller, with the share of the hold that is theirs.
+    launched: BTreeMap<JobId, FakeHold>,
     pub(crate) held: BTreeMap<WorkspaceId, u64>,
     pub(crate) running: Vec<JobId>,
     pub(crate) stopped: Vec<JobId>,
@@ -67,6 +81,7 @@ struct FakeHold {
     provider: FakeProvider,
     id: WorkspaceId,
     count: u64,
+    jobs: Mutex<Vec<JobId>>,
 }
 
 impl Hold for FakeHold {
@@ -77,7 +92,10 @@ impl Hold for FakeHold {
 
 impl Drop for FakeHold {
     fn drop(&mut self) {
-        *self.provider.inner().held.entry(self.id.clone()).or_default() -= self.count;
+        let mut inner = self.provider.inner();
+        *inner.held.entry(self.id.clone()).or_default() -= self.count;
+        let jobs = self.jobs.lock().expect("no test panics with it");
+        inner.kept.retain(|job| !jobs.contains(job));
     }
 }
 
@@ -90,6 +108,47 @@ impl FakeProvider {
         let mut inner = self.inner();
         inner.calls.push(name);
         inner
+    }
+
+    fn script_of(&self, job: &JobSpec) -> Script {
+        let inner = self.inner();
+        let words: Vec<&[u8]> = job.argv.iter().map(|word| word.as_bytes()).collect();
+        let own = match words[..] {
+            [b"sh", b"-c", line] => inner.shell.iter().find(|(known, _)| known.as_bytes() == line),
+            _ => None,
+        };
+        own.map_or_else(|| inner.script.clone(), |(_, script)| script.clone())
+    }
+
+    /// What a job does at its begin: it prints and writes.
+    fn begin(&self, id: &WorkspaceId, job: &JobSpec, script: &Script) -> MutexGuard<'_, Inner> {
+        let mut inner = self.called("payload");
+        inner.env = job.env.iter().map(|v| (v.name.clone(), v.value.expose().to_vec())).collect();
+        inner.specs.push(job.clone());
+        inner.outputs.insert(job.id.clone(), script.output.clone());
+        let disk = inner.disks.get_mut(id).expect("it was created");
+        disk.extend(
+            script.writes.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.clone())),
+        );
+        if let Some(path) = &inner.makes_directory {
+            std::fs::create_dir(path).expect("made");
+        }
+        inner.running.push(job.id.clone());
+        self.0.1.notify_all();
+        inner
+    }
+
+    /// Ends a job that was launched; as a supervisor does, it records the outcome and then lets the slot go.
+    pub(crate) fn finish(&self, job: &JobId, seen: &Observed, cx: &OpCx<'_>) {
+        let mut inner = self.inner();
+        let output = inner.outputs.get(job).cloned().unwrap_or_default();
+        let outcome = outcome_of(seen, &output, cx);
+        inner.recovered.insert(job.clone(), Recovered::Ended(Box::new(outcome)));
+        inner.running.retain(|running| running != job);
+        let hold = inner.launched.remove(job);
+        drop(inner);
+        drop(hold);
+        self.0.1.notify_all();
     }
 
     /// Waits until a job runs.
@@ -203,7 +262,12 @@ impl Provider for FakeProvider {
             _ => return Ok(None),
         };
         *held += count;
-        Ok(Some(Box::new(FakeHold { provider: self.clone(), id: id.clone(), count })))
+        Ok(Some(Box::new(FakeHold {
+            provider: self.clone(),
+            id: id.clone(),
+            count,
+            jobs: Mutex::default(),
+        })))
     }
 
     fn run(
@@ -213,31 +277,30 @@ impl Provider for FakeProvider {
         ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError> {
-        let Ports { hold, gate, .. } = ports;
-        assert!(hold.as_any().downcast_ref::<FakeHold>().is_some_and(|held| held.id == *id));
+        let Ports { hold, gate, live } = ports;
+        let hold = hold.as_any().downcast_ref::<FakeHold>().filter(|held| held.id == *id);
+        let hold = hold.expect("a hold of ours on that workspace");
         drop(self.called("run"));
+        let script = self.script_of(job);
+        assert!(!script.kills_before, "the caller is killed here");
+        hold.jobs.lock().expect("no test panics with it").push(job.id.clone());
+        self.inner().kept.push(job.id.clone());
         gate.open().map_err(ProviderError::Gate)?;
-        let script = self.inner().script.clone();
         assert!(!script.kills_caller, "the caller is killed here");
-        let mut inner = self.called("payload");
-        inner.env = job.env.iter().map(|v| (v.name.clone(), v.value.expose().to_vec())).collect();
-        inner.outputs.insert(job.id.clone(), script.output.clone());
-        let disk = inner.disks.get_mut(id).expect("it was created");
-        disk.extend(
-            script.writes.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.clone())),
-        );
-        if let Some(path) = &inner.makes_directory {
-            std::fs::create_dir(path).expect("made");
-        }
-        inner.running.push(job.id.clone());
-        self.0.1.notify_all();
+        let mut inner = self.begin(id, job, &script);
         while script.endless && !inner.stopped.contains(&job.id) {
             inner = self.0.1.wait(inner).expect("not poisoned");
         }
-        let stopped = script.endless;
-        let exit_code = (!stopped).then_some(script.exit_code);
-        let seen = Observed { exit_code, stopped, ..Observed::default() };
+        drop(inner);
+        if let Some(sink) = live {
+            // Who does not want more gets no more, and the job goes on.
+            script.output.chunks(3).try_for_each(|chunk| sink.push(chunk)).ok();
+        }
+        let (stopped, timed_out) = (script.endless, script.timed_out);
+        let exit_code = (!stopped && !timed_out).then_some(script.exit_code);
+        let seen = Observed { exit_code, stopped, timed_out, ..Observed::default() };
         let outcome = outcome_of(&seen, &script.output, cx);
+        let mut inner = self.inner();
         // As a supervisor's outcome file does, it stays.
         inner.recovered.insert(job.id.clone(), Recovered::Ended(Box::new(outcome.clone())));
         inner.running.retain(|running| *running != job.id);
@@ -256,7 +319,23 @@ impl Provider for FakeProvider {
         ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        self.run(id, job, ports, cx).map(drop)
+        let Ports { hold, gate, live } = ports;
+        assert!(live.is_none(), "nobody is there who would listen");
+        let hold = hold.as_any().downcast_ref::<FakeHold>().expect("a hold of ours");
+        drop(self.called("launch"));
+        gate.open().map_err(ProviderError::Gate)?;
+        let script = self.script_of(job);
+        let mut inner = self.begin(id, job, &script);
+        *inner.held.entry(id.clone()).or_default() += 1;
+        let (provider, id, jobs) = (self.clone(), id.clone(), Mutex::default());
+        assert!(hold.count > 0 && hold.id == id);
+        inner.launched.insert(job.id.clone(), FakeHold { provider, id, count: 1, jobs });
+        drop(inner);
+        if !script.endless {
+            let seen = Observed { exit_code: Some(script.exit_code), ..Observed::default() };
+            self.finish(&job.id, &seen, cx);
+        }
+        Ok(())
     }
 
     fn recover(
@@ -266,18 +345,23 @@ impl Provider for FakeProvider {
         _: &OpCx<'_>,
     ) -> Result<Recovered, ProviderError> {
         let inner = self.called("recover");
-        if inner.running.contains(job) {
+        if inner.running.contains(job) || inner.kept.contains(job) {
             return Ok(Recovered::Alive);
         }
         Ok(inner.recovered.get(job).cloned().unwrap_or(Recovered::Lost))
     }
 
-    fn stop(&self, job: &JobId, _: Duration, _: &OpCx<'_>) -> Result<StopReply, ProviderError> {
+    fn stop(&self, job: &JobId, _: Duration, cx: &OpCx<'_>) -> Result<StopReply, ProviderError> {
         let mut inner = self.called("stop");
         if !inner.running.contains(job) {
             return Ok(StopReply::NotRunning);
         }
         inner.stopped.push(job.clone());
+        if inner.launched.contains_key(job) {
+            drop(inner);
+            self.finish(job, &Observed { stopped: true, ..Observed::default() }, cx);
+            return Ok(StopReply::Stopped);
+        }
         self.0.1.notify_all();
         while inner.running.contains(job) {
             inner = self.0.1.wait(inner).expect("not poisoned");

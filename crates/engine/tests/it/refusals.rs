@@ -1,5 +1,5 @@
 //! What is refused, with which code, and that nothing was done then.
-use crate::world::{World, declaring, job, writing_pi, ws};
+use crate::world::{World, declaring, job, running, writing_pi, ws};
 use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::policy::Network;
@@ -92,8 +92,7 @@ fn a_job_is_no_workspace_and_the_hint_names_its_own() {
     let request = DestroyRequest { workspace: workspace.clone(), force: true, bound: None };
     let failure = engine.destroy(&request).expect_err("a job");
     assert!(failure.remediation.ends_with("bailiwick destroy demo"), "{failure:?}");
-    let request =
-        RunRequest { workspace, job: job(&["true"]), wait: None, notice: &|_| {}, bound: None };
+    let request = RunRequest { workspace, job: job(&["true"]), wait: None, ..running("demo") };
     let failure = engine.run(&request).expect_err("a job");
     assert!(failure.remediation.ends_with("bailiwick run demo COMMAND..."), "{failure:?}");
     let request = DestroyRequest { workspace: ws("h2"), force: true, bound: None };
@@ -165,13 +164,8 @@ fn a_cancelled_wait_ends_with_five() {
     use bailiwick_contract::provider::{Provider as _, Slots};
     let _hold = world.provider.hold(&ws("demo"), Slots::All(1)).expect("asked").expect("free");
     world.cancel.cancel();
-    let request = RunRequest {
-        workspace: ws("demo"),
-        job: job(&["true"]),
-        wait: Some(Duration::from_secs(9)),
-        notice: &|_| {},
-        bound: None,
-    };
+    let request =
+        RunRequest { job: job(&["true"]), wait: Some(Duration::from_secs(9)), ..running("demo") };
     check(&world.engine().run(&request).expect_err("cancelled"), 5, "cancelled");
 }
 

@@ -11,7 +11,7 @@ use bailiwick_contract::time::Timestamp;
 use bailiwick_engine::Engine;
 use bailiwick_engine::requests::{
     Bound, CreateRequest, DestroyRequest, ExecRequest, ExportRequest, ExportTarget, InspectRequest,
-    JobRequest, PutRequest, Report, RunRequest, StopRequest,
+    JobRequest, Live, PutRequest, Report, RunRequest, StopRequest, WaitRequest,
 };
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -115,13 +115,24 @@ impl World {
     }
 
     pub(crate) fn run_waiting(&self, job: JobRequest, wait: Duration) -> Result<Report, Failure> {
-        self.engine().run(&RunRequest {
-            workspace: ws("demo"),
-            job,
-            wait: Some(wait),
-            notice: &|_| {},
-            bound: Some(Bound::default()),
-        })
+        self.engine().run(&RunRequest { job, wait: Some(wait), ..running("demo") })
+    }
+
+    pub(crate) fn detach(&self, job: JobRequest) -> Result<Report, Failure> {
+        self.engine().run(&RunRequest { job, detach: true, ..running("demo") })
+    }
+
+    pub(crate) fn wait(&self, handle: &str) -> Result<Report, Failure> {
+        self.wait_within(handle, None)
+    }
+
+    pub(crate) fn wait_within(
+        &self,
+        handle: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Report, Failure> {
+        let bound = Some(Bound::default());
+        self.engine().wait(&WaitRequest { handle: handle.into(), timeout, bound })
     }
 
     /// Runs a job whose caller is killed once the gate is open.
@@ -141,6 +152,7 @@ impl World {
             source,
             destination: destination.into(),
             overwrite: false,
+            ignore_file: None,
             bound: None,
         })
     }
@@ -191,6 +203,19 @@ impl World {
 
 pub(crate) fn ws(id: &str) -> WorkspaceId {
     WorkspaceId::parse(id).expect("a good id")
+}
+
+/// A run that waits for nobody.
+pub(crate) fn running(workspace: &str) -> RunRequest<'static> {
+    RunRequest {
+        workspace: ws(workspace),
+        job: JobRequest::default(),
+        wait: Some(Duration::ZERO),
+        notice: &|_| {},
+        detach: false,
+        live: Live::default(),
+        bound: Some(Bound::default()),
+    }
 }
 
 pub(crate) fn job(argv: &[&str]) -> JobRequest {

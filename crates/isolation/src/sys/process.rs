@@ -67,6 +67,12 @@ pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     super::checked(returned).map(drop)
 }
 
+/// Closes every descriptor from `first` on. Whoever opened one of them must not use it any more.
+pub(crate) fn close_from(first: RawFd) {
+    // SAFETY: close_range takes no pointer. Its one caller has opened none of these: they are what an `execve` left.
+    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {

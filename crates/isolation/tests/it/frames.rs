@@ -97,11 +97,11 @@ fn descriptors_come_along_with_their_frame() {
     let (mut pipe_reader, pipe_writer) = io::pipe().expect("a pipe");
     let (other_reader, _other_writer) = io::pipe().expect("a pipe");
     let descriptors = [pipe_writer.as_fd(), other_reader.as_fd()];
-    send_with(writer.as_fd(), &Request::Go, &descriptors).expect("sent");
+    send_with(writer.as_fd(), &Request::Go { alone: false }, &descriptors).expect("sent");
     drop(pipe_writer);
     let mut reader = FrameReader::default();
     let message = reader.next::<Request>(reader_end.as_fd()).expect("read");
-    assert!(matches!(message, Frame::Message(Request::Go)));
+    assert!(matches!(message, Frame::Message(Request::Go { alone: false })));
     let received = reader.take_descriptors();
     assert_eq!(received.len(), 2);
     assert!(reader.take_descriptors().is_empty(), "they are taken once");

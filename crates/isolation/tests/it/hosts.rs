@@ -83,6 +83,7 @@ pub(crate) fn spec(host: &HostFacts, host_paths: Vec<HostPathFacts>) -> SandboxS
         job_dir: "/home/u/state/jobs/job-000000000001".into(),
         argv: vec!["true".into()],
         env: Vec::new(),
+        cwd: None,
         policy: resolve(&policy, &strictness, &host.capabilities()).expect("the defaults hold"),
         host_paths,
     }

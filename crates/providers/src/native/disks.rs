@@ -3,7 +3,7 @@
 //! The outer directory is the home owner's alone; the inner one, `tree`, belongs to the job's outside id. Measuring and
 //! removing a tree that a job has made is in `bailiwick_isolation::disk`.
 use super::home::{Home, make_private};
-use super::{hold, host_path, stop, trouble};
+use super::{batch, hold, host_path, stop, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{
@@ -46,7 +46,7 @@ pub(super) fn create(
     })
 }
 
-fn refuse_used(home: &Home, id: &WorkspaceId) -> Result<(), ProviderError> {
+pub(crate) fn refuse_used(home: &Home, id: &WorkspaceId) -> Result<(), ProviderError> {
     let tree = home.tree(id);
     let empty = fs::read_dir(&tree).map_or(true, |mut entries| entries.next().is_none());
     if empty {
@@ -69,7 +69,7 @@ fn make_tree(home: &Home, facts: &HostFacts, id: &WorkspaceId) -> io::Result<()>
 }
 
 /// Measures a disk.
-pub(super) fn inspect(home: &Home, id: &WorkspaceId) -> Result<Inspection, ProviderError> {
+pub(crate) fn inspect(home: &Home, id: &WorkspaceId) -> Result<Inspection, ProviderError> {
     let tree = home.tree(id);
     match disk::usage(&tree) {
         Ok(usage) => {
@@ -83,7 +83,7 @@ pub(super) fn inspect(home: &Home, id: &WorkspaceId) -> Result<Inspection, Provi
 }
 
 /// Removes a disk, tree first: a removal that was cut short finds the rest again.
-pub(super) fn remove(home: &Home, id: &WorkspaceId) -> Result<Removed, ProviderError> {
+pub(crate) fn remove(home: &Home, id: &WorkspaceId) -> Result<Removed, ProviderError> {
     let dir = home.workspace(id);
     if !dir.exists() {
         return Ok(Removed::WasAbsent);
@@ -94,7 +94,7 @@ pub(super) fn remove(home: &Home, id: &WorkspaceId) -> Result<Removed, ProviderE
 }
 
 /// Returns whether a disk is there, without a look at what is on it.
-pub(super) fn is_present(home: &Home, id: &WorkspaceId) -> Result<bool, ProviderError> {
+pub(crate) fn is_present(home: &Home, id: &WorkspaceId) -> Result<bool, ProviderError> {
     let tree = home.tree(id);
     tree.try_exists().map_err(trouble::on("look at the disk", &tree))
 }
@@ -112,8 +112,10 @@ pub(super) fn remove_orphans(
             return Err(interrupted.into());
         }
         if is_known(&kept) {
-            if let Kept::Job(id) = &kept {
-                stop::sweep_ended(home, id)?;
+            match &kept {
+                // Its disk stays; what a batch that was killed before its intent staged for it does not.
+                Kept::Workspace(id) => batch::clear_stages(&home.workspace(id))?,
+                Kept::Job(id) => stop::sweep_ended(home, id)?,
             }
             continue;
         }
@@ -127,7 +129,11 @@ pub(super) fn remove_orphans(
 }
 
 /// Lists the disks and the jobs whose directories have not changed for `age`.
-fn listed(home: &Home, age: Duration, cx: &OpCx<'_>) -> Result<Vec<Kept>, ProviderError> {
+pub(crate) fn listed(
+    home: &Home,
+    age: Duration,
+    cx: &OpCx<'_>,
+) -> Result<Vec<Kept>, ProviderError> {
     let before = cx.clock.now().as_micros() / 1_000_000;
     let before = i64::try_from(before.saturating_sub(age.as_secs())).unwrap_or(i64::MAX);
     let mut found = Vec::new();

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Slots of one workspace; more jobs at once than this are refused as busy.
-const SLOTS_MAX: u64 = 256;
+pub(crate) const SLOTS_MAX: u64 = 256;
 
 /// Locked slots.
 #[derive(Debug)]
@@ -43,8 +43,13 @@ impl NativeHold {
     }
 }
 
+/// Locks the directory of a job; `None` while its caller or its supervisor has the lock.
+pub(super) fn lock_job(dir: &Path) -> io::Result<Option<OwnedFd>> {
+    lock(dir, 0)
+}
+
 /// Returns whether the caller of a job is alive, given the job's directory.
-pub(super) fn is_kept(dir: &Path) -> io::Result<bool> {
+pub(crate) fn is_kept(dir: &Path) -> io::Result<bool> {
     match lock(dir, 0) {
         Ok(file) => Ok(file.is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -97,7 +102,7 @@ fn open(dir: &Path, slot: u64) -> io::Result<OwnedFd> {
     Ok(openat(CWD, &path, OFlags::CREATE | OFlags::RDWR | kept, Mode::RUSR | Mode::WUSR)?)
 }
 
-fn lock(dir: &Path, slot: u64) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn lock(dir: &Path, slot: u64) -> io::Result<Option<OwnedFd>> {
     let file = open(dir, slot)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),

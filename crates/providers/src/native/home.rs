@@ -11,42 +11,47 @@ use std::path::{Path, PathBuf};
 
 /// The home's directory.
 #[derive(Debug, Clone)]
-pub(super) struct Home(PathBuf);
+pub(crate) struct Home(PathBuf);
 
 impl Home {
-    pub(super) const fn at(path: PathBuf) -> Self {
+    pub(crate) const fn at(path: PathBuf) -> Self {
         Self(path)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// The directory of a workspace: its tree, and the locks of its slots.
-    pub(super) fn workspace(&self, id: &WorkspaceId) -> PathBuf {
+    pub(crate) fn workspace(&self, id: &WorkspaceId) -> PathBuf {
         self.0.join("disks").join(id.as_str())
     }
 
     /// What a job sees as `/workspace`.
-    pub(super) fn tree(&self, id: &WorkspaceId) -> PathBuf {
+    pub(crate) fn tree(&self, id: &WorkspaceId) -> PathBuf {
         self.workspace(id).join("tree")
     }
 
-    /// Where a job's supervisor works.
-    pub(super) fn job(&self, id: &JobId) -> PathBuf {
-        self.0.join("jobs").join(id.as_str())
+    /// The directories of all jobs.
+    pub(super) fn jobs(&self) -> PathBuf {
+        self.0.join("jobs")
     }
 
-    pub(super) fn skeleton(&self) -> PathBuf {
+    /// Where a job's supervisor works.
+    pub(crate) fn job(&self, id: &JobId) -> PathBuf {
+        self.jobs().join(id.as_str())
+    }
+
+    pub(crate) fn skeleton(&self) -> PathBuf {
         self.0.join("skeleton")
     }
 
-    pub(super) fn host_facts(&self) -> PathBuf {
+    pub(crate) fn host_facts(&self) -> PathBuf {
         self.0.join("host.json")
     }
 
     /// Makes sure that the home is there, and ours.
-    pub(super) fn ensure(&self) -> Result<(), ProviderError> {
+    pub(crate) fn ensure(&self) -> Result<(), ProviderError> {
         let meta = match fs::symlink_metadata(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make_private_all(&self.0).map_err(|error| self.refused(&error.to_string()))?;
@@ -70,7 +75,7 @@ impl Home {
 }
 
 /// Makes one directory, for its owner only; its parents as needed.
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     match builder.create(path) {

@@ -2,17 +2,22 @@
 //!
 //! It needs the home's directory and the supervisor's program, and nothing else. What a sandbox is made of is in
 //! `bailiwick-isolation`; here are the disks, the holds on them and the conversation with a supervisor.
-mod disks;
-mod files;
-mod hold;
-mod home;
+pub(crate) mod batch;
+pub(crate) mod cwd;
+pub(crate) mod disks;
+pub(crate) mod files;
+pub(crate) mod hold;
+pub(crate) mod home;
 mod host;
 mod host_path;
+pub(crate) mod listing;
 mod output;
 mod profile;
+mod retention;
 mod run;
+pub(crate) mod stdin;
 mod stop;
-mod trouble;
+pub(crate) mod trouble;
 
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::enforcement::Capabilities;
@@ -142,10 +147,10 @@ impl Provider for Native {
         &self,
         id: &WorkspaceId,
         job: &JobSpec,
-        ports: Ports<'_>,
+        mut ports: Ports<'_>,
         cx: &OpCx<'_>,
     ) -> Result<JobOutcome, ProviderError> {
-        run::run(self, id, job, ports.hold, ports.gate, cx)
+        run::run(self, id, job, &mut ports, cx)
     }
 
     fn plan(&self, _: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
@@ -154,34 +159,39 @@ impl Provider for Native {
 
     fn launch(
         &self,
-        _: &WorkspaceId,
-        _: &JobSpec,
-        _: Ports<'_>,
-        _: &OpCx<'_>,
+        id: &WorkspaceId,
+        job: &JobSpec,
+        mut ports: Ports<'_>,
+        cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        Err(trouble::named("launch".into(), std::io::ErrorKind::Unsupported.into()))
+        run::launch(self, id, job, &mut ports, cx)
     }
 
     fn follow_output(
         &self,
-        _: &JobId,
-        _: u64,
-        _: &mut dyn ByteSink,
-        _: &OpCx<'_>,
+        job: &JobId,
+        from: u64,
+        sink: &mut dyn ByteSink,
+        cx: &OpCx<'_>,
     ) -> Result<Followed, ProviderError> {
-        Err(trouble::named("follow".into(), std::io::ErrorKind::Unsupported.into()))
+        output::follow(&self.home.job(job), from, sink, cx)
     }
 
-    fn kept_outputs(&self, _: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
-        Err(trouble::named("list outputs".into(), std::io::ErrorKind::Unsupported.into()))
+    fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        retention::kept(&self.home, cx)
     }
 
-    fn discard_output(&self, _: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        Err(trouble::named("discard".into(), std::io::ErrorKind::Unsupported.into()))
+    fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
+        retention::discard(&self.home.job(job))
     }
 
-    fn list(&self, _: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
-        Err(trouble::named("list".into(), std::io::ErrorKind::Unsupported.into()))
+    fn list(
+        &self,
+        id: &WorkspaceId,
+        spec: &ListSpec,
+        cx: &OpCx<'_>,
+    ) -> Result<Listing, ProviderError> {
+        listing::list(&self.home, id, spec, cx)
     }
 
     fn settled(&self, job: &JobId, outcome: &JobOutcome) {
@@ -218,11 +228,11 @@ impl Provider for Native {
     fn stream_output(
         &self,
         job: &JobId,
-        _: Streams,
+        streams: Streams,
         sink: &mut dyn ByteSink,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        output::stream(&self.home, job, sink, cx)
+        output::stream(&self.home, job, streams, sink, cx)
     }
 
     fn read(
@@ -243,9 +253,12 @@ impl Provider for Native {
         gate: &mut dyn Gate,
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError> {
-        gate.open().map_err(ProviderError::Gate)?;
-        let batch = files::Batch { home: &self.home, facts: self.facts()?, id, overwrite };
-        batch.write(entries, cx)
+        let batch = batch::Batch { home: &self.home, facts: self.facts()?, id, overwrite };
+        batch.write(entries, gate, cx)
+    }
+
+    fn clear_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        batch::clear_stages(&self.home.workspace(id))
     }
 
     fn remove(&self, id: &WorkspaceId, _: &OpCx<'_>) -> Result<Removed, ProviderError> {

@@ -4,12 +4,12 @@
 //! the gate is open, whatever goes wrong is an outcome.
 use super::hold::NativeHold;
 use super::home::make_private;
-use super::{Native, host, host_path, trouble};
+use super::{Native, cwd, host, host_path, output, stdin, trouble};
 use bailiwick_contract::bytes::ByteString;
-use bailiwick_contract::context::OpCx;
+use bailiwick_contract::context::{CancelToken, OpCx};
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, OutputFacts, Reason, Usage};
-use bailiwick_contract::provider::{Gate, Hold, ProviderError};
+use bailiwick_contract::provider::{ByteSink, Gate, Hold, Ports, ProviderError};
 use bailiwick_contract::time::Timestamp;
 use bailiwick_isolation::plan::{Plan, plan};
 use bailiwick_isolation::record::OutcomeFile;
@@ -23,11 +23,14 @@ use bailiwick_isolation::wire::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a waiting caller looks whether it was cancelled.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How often output is given to a caller that reads along.
+const GIVE_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The grace of a job whose caller was cancelled: that of `stop`.
 const CANCEL_GRACE_MS: u64 = 2_000;
@@ -36,37 +39,32 @@ const CANCEL_GRACE_MS: u64 = 2_000;
 /// ended the job by then.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 
+/// How long a launched job's supervisor is waited for; a slow one goes on all the same.
+const LET_GO_WITHIN: Duration = Duration::from_secs(10);
+
 /// Runs a job to its end.
 pub(super) fn run(
     native: &Native,
     id: &WorkspaceId,
     job: &JobSpec,
-    hold: &dyn Hold,
-    gate: &mut dyn Gate,
+    ports: &mut Ports<'_>,
     cx: &OpCx<'_>,
 ) -> Result<JobOutcome, ProviderError> {
-    let dir = native.home.job(&job.id);
-    let plan = prepare(native, id, job, &dir)?;
-    make_private(&dir).map_err(trouble::on("make the job's directory", &dir))?;
-    let shared = NativeHold::of(hold).map_or_else(|| Ok(Vec::new()), |hold| hold.keep(&dir));
-    let shared = shared.map_err(trouble::on("lock the job's directory", &dir))?;
-    let mut supervisor = start(native, plan, &shared).inspect_err(|_| discard(&dir))?;
-    if let Err(error) = gate.open() {
-        // The supervisor sees its caller go before the gate was opened, and kills what it prepared.
-        supervisor.reap().ok();
-        discard(&dir);
-        return Err(ProviderError::Gate(error));
-    }
+    let mut supervisor = bring_to_gate(native, id, job, ports.hold, ports.gate)?;
     let opened_at = cx.clock.now();
     // A supervisor that is gone is noticed by the end of its socket.
-    send(supervisor.as_fd(), &Request::Go).ok();
+    send(supervisor.as_fd(), &Request::Go { alone: false }).ok();
     let patience = Duration::from_millis(job.policy.policy.budget.wall_clock_ms);
-    let outcome = match converse(&mut supervisor, patience.saturating_add(GIVE_UP_AFTER), cx) {
+    let deadline = cx.clock.monotonic().saturating_add(patience).saturating_add(GIVE_UP_AFTER);
+    let mut live = Live { dir: native.home.job(&job.id), next: 0, sink: ports.live.take() };
+    let said = converse(&mut supervisor, deadline, &mut live, cx);
+    live.give(cx);
+    let outcome = match said {
         Some(Reply::Ended(outcome)) => *outcome,
         Some(Reply::SetupFailed { detail }) => {
             broken(Reason::SetupFailed, Some(detail), opened_at, cx)
         }
-        None => {
+        Some(Reply::LetGo) | None => {
             // It was started by us, so wait can only fail when somebody else reaped it.
             supervisor.reap().ok();
             sweep(&native.facts()?.cgroup, &group_name(native.home.path(), &job.id));
@@ -77,6 +75,64 @@ pub(super) fn run(
     };
     native.finish(supervisor);
     Ok(outcome)
+}
+
+/// Lets a job go; its supervisor lives on without this process.
+pub(super) fn launch(
+    native: &Native,
+    id: &WorkspaceId,
+    job: &JobSpec,
+    ports: &mut Ports<'_>,
+    cx: &OpCx<'_>,
+) -> Result<(), ProviderError> {
+    let supervisor = bring_to_gate(native, id, job, ports.hold, ports.gate)?;
+    let opened_at = cx.clock.now();
+    // One that is gone is found lost.
+    send(supervisor.as_fd(), &Request::Go { alone: true }).ok();
+    if let Some(Reply::SetupFailed { detail }) = first_word(&supervisor, LET_GO_WITHIN, cx) {
+        // It speaks of that to whoever waits and leaves the record to them; here nobody waits.
+        let outcome = Box::new(broken(Reason::SetupFailed, Some(detail), opened_at, cx));
+        let output_budget = job.policy.policy.budget.output_bytes;
+        record(&native.home.job(&job.id), &OutcomeFile::Ended { outcome, output_budget });
+    }
+    native.finish(supervisor);
+    Ok(())
+}
+
+/// A record that cannot be written is left out: the job is found lost then, which is true as well.
+fn record(dir: &Path, outcome: &OutcomeFile) {
+    let draft = dir.join("outcome.new");
+    let written = serde_json::to_vec(outcome)
+        .map_err(std::io::Error::from)
+        .and_then(|bytes| std::fs::write(&draft, bytes));
+    if written.is_ok() {
+        std::fs::rename(&draft, dir.join("outcome")).ok();
+    }
+}
+
+/// Has a sandbox set up for the job and its intent made durable; the payload waits.
+fn bring_to_gate(
+    native: &Native,
+    id: &WorkspaceId,
+    job: &JobSpec,
+    hold: &dyn Hold,
+    gate: &mut dyn Gate,
+) -> Result<Supervisor, ProviderError> {
+    let dir = native.home.job(&job.id);
+    let plan = prepare(native, id, job, &dir)?;
+    let input = stdin::open(&job.stdin)?;
+    make_private(&dir).map_err(trouble::on("make the job's directory", &dir))?;
+    let shared = NativeHold::of(hold).map_or_else(|| Ok(Vec::new()), |hold| hold.keep(&dir));
+    let shared = shared.map_err(trouble::on("lock the job's directory", &dir))?;
+    let started = start(native, plan, &shared, input.as_ref());
+    let supervisor = started.inspect_err(|_| discard(&dir))?;
+    if let Err(error) = gate.open() {
+        // The supervisor sees its caller go before the gate was opened, and kills what it prepared.
+        supervisor.reap().ok();
+        discard(&dir);
+        return Err(ProviderError::Gate(error));
+    }
+    Ok(supervisor)
 }
 
 /// Nothing ran, so nothing of the job is worth keeping; what cannot be removed is empty.
@@ -91,6 +147,9 @@ fn prepare(
     dir: &Path,
 ) -> Result<Plan, ProviderError> {
     let facts = native.facts()?;
+    if let Some(cwd) = &job.cwd {
+        cwd::check(&native.home, id, cwd)?;
+    }
     let skeleton = skeleton::current(&native.home.skeleton(), facts)
         .map_err(trouble::on("build the root of sandboxes in", &native.home.skeleton()))?;
     let spec = SandboxSpec {
@@ -100,6 +159,7 @@ fn prepare(
         job_dir: bytes(dir),
         argv: job.argv.clone(),
         env: job.env.clone(),
+        cwd: job.cwd.clone(),
         policy: job.policy.clone(),
         host_paths: host_path::look_up(&native.home, facts, &job.policy.policy)?,
     };
@@ -110,30 +170,69 @@ fn bytes(path: &Path) -> ByteString {
     path.as_os_str().as_bytes().into()
 }
 
-fn start(native: &Native, plan: Plan, shared: &[OwnedFd]) -> Result<Supervisor, ProviderError> {
+fn start(
+    native: &Native,
+    plan: Plan,
+    shared: &[OwnedFd],
+    input: Option<&OwnedFd>,
+) -> Result<Supervisor, ProviderError> {
     let supervisor = native.supervisor()?;
-    let files: Vec<_> = shared.iter().map(AsFd::as_fd).collect();
-    let request = Request::Start { version: WIRE_VERSION, plan: Box::new(plan) };
+    let files: Vec<_> = shared.iter().chain(input).map(AsFd::as_fd).collect();
+    let (version, stdin) = (WIRE_VERSION, input.is_some());
+    let request = Request::Start { version, stdin, plan: Box::new(plan) };
     send_with(supervisor.as_fd(), &request, &files)
         .map_err(|error| host::missing(&native.options.supervisor, &error))?;
     Ok(supervisor)
 }
 
+/// A token that nobody cancels.
+static NEVER: CancelToken = CancelToken::new();
+
+/// What a caller that reads along is given.
+struct Live<'a> {
+    dir: PathBuf,
+    next: u64,
+    /// None once it wants no more.
+    sink: Option<&'a mut dyn ByteSink>,
+}
+
+impl Live<'_> {
+    /// Gives what has arrived. Whatever goes wrong ends the giving, never the job: the output is there to be read later.
+    fn give(&mut self, cx: &OpCx<'_>) {
+        let Some(sink) = &mut self.sink else { return };
+        // Also to a caller that was cancelled: it waits for the job's end all the same.
+        let cx = OpCx { cancel: &NEVER, deadline: None, ..*cx };
+        match output::follow(&self.dir, self.next, *sink, &cx) {
+            Ok(followed) => self.next = followed.next,
+            Err(_) => self.sink = None,
+        }
+    }
+
+    const fn look_every(&self) -> &'static Timespec {
+        if self.sink.is_some() { &GIVE_EVERY } else { &LOOK_EVERY }
+    }
+}
+
 /// Waits for the supervisor's word; `None` when it is gone, or has been silent for so long that it was killed.
-fn converse(supervisor: &mut Supervisor, patience: Duration, cx: &OpCx<'_>) -> Option<Reply> {
+fn converse(
+    supervisor: &mut Supervisor,
+    deadline: Duration,
+    live: &mut Live<'_>,
+    cx: &OpCx<'_>,
+) -> Option<Reply> {
     let mut reader = FrameReader::default();
     let mut cancelled = false;
-    let deadline = cx.clock.monotonic().saturating_add(patience);
     loop {
         if cx.clock.monotonic() > deadline {
             supervisor.kill();
             return None;
         }
         let mut polled = [PollFd::new(&*supervisor, PollFlags::IN)];
-        match poll(&mut polled, Some(&LOOK_EVERY)) {
+        match poll(&mut polled, Some(live.look_every())) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
         }
+        live.give(cx);
         if cx.cancel.is_cancelled() && !cancelled {
             cancelled = true;
             send(supervisor.as_fd(), &Request::Stop { grace_ms: CANCEL_GRACE_MS }).ok();
@@ -149,6 +248,26 @@ fn converse(supervisor: &mut Supervisor, patience: Duration, cx: &OpCx<'_>) -> O
     }
 }
 
+/// Returns the supervisor's first word, if it comes in time.
+fn first_word(supervisor: &Supervisor, patience: Duration, cx: &OpCx<'_>) -> Option<Reply> {
+    let mut reader = FrameReader::default();
+    let deadline = cx.clock.monotonic().saturating_add(patience);
+    loop {
+        let left = deadline.checked_sub(cx.clock.monotonic())?;
+        let mut polled = [PollFd::new(supervisor, PollFlags::IN)];
+        // A signal only makes the loop look sooner.
+        poll(&mut polled, Some(&Timespec::try_from(left).ok()?)).ok();
+        if polled[0].revents().is_empty() {
+            continue;
+        }
+        match reader.next::<Reply>(supervisor.as_fd()) {
+            Ok(Frame::Message(reply)) => return Some(reply),
+            Ok(Frame::Pending) => {}
+            Ok(Frame::Closed) | Err(_) => return None,
+        }
+    }
+}
+
 /// The supervisor was killed: it may have recorded how the job ended and not have come to say it.
 fn left(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     match super::stop::read_outcome(&native.home.job(&job.id)) {
@@ -161,7 +280,7 @@ fn left(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> 
 fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     let dir = native.home.job(&job.id);
     let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);
-    outcome.output = super::output::facts_of_lost(&dir);
+    outcome.output = output::facts_of_lost(&dir);
     outcome
 }
 

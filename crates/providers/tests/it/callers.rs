@@ -136,7 +136,7 @@ fn a_job_is_alive_from_before_its_gate_opens_until_its_caller_lets_go() {
 }
 
 /// Finds the supervisor that works in `dir`.
-fn supervisor_in(dir: &Path) -> Option<rustix::process::Pid> {
+pub(crate) fn supervisor_in(dir: &Path) -> Option<rustix::process::Pid> {
     fs::read_dir("/proc").expect("listed").flatten().find_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let working = fs::read_link(entry.path().join("cwd")).ok()?;

@@ -5,13 +5,18 @@ use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::input::WsPath;
 use bailiwick_contract::job::JobStatus;
-use bailiwick_contract::provider::{ByteSink, EntryKind, EntrySource, Provider, ProviderError};
+use bailiwick_contract::provider::{
+    ByteSink, EntryKind, EntrySource, Gate, Kept as Held, ListSpec, ListedKind, Provider,
+    ProviderError,
+};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
 
 #[derive(Default)]
 struct Kept {
@@ -141,6 +146,10 @@ fn file(name: &str, bytes: &[u8]) -> Entry {
 
 fn directory(name: &str) -> Entry {
     Entry { kind: EntryKind::Directory, ..file(name, b"") }
+}
+
+fn link(name: &str, target: &str) -> Entry {
+    Entry { kind: EntryKind::Link { target: target.into() }, ..file(name, b"") }
 }
 
 fn write_within(
@@ -278,14 +287,228 @@ fn a_batch_beyond_its_budget_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_batch_left_is_no_obstacle() {
+fn a_failure_late_in_a_large_batch_leaves_nothing() {
     let world = World::new();
-    let stage = world.tree().with_file_name(format!("stage.{}", std::process::id()));
-    fs::create_dir(&stage).expect("a directory");
-    fs::write(stage.join("0"), "old").expect("a file");
+    let before = everything(&world);
+    let entries = (0..1_000).map(|index| Entry {
+        breaks: index == 900,
+        ..file(&format!("d{}/f{index}", index % 7), b"good")
+    });
+    write(&world, entries.collect(), false).expect_err("broken");
+    assert_eq!(everything(&world), before);
+}
+
+/// A gate that does something before it opens or refuses.
+struct Doing<F>(F);
+
+impl<F: FnMut() -> Result<(), Box<dyn Error + Send + Sync>>> Gate for Doing<F> {
+    fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        (self.0)()
+    }
+}
+
+fn write_through(
+    world: &World,
+    entries: Vec<Entry>,
+    gate: impl FnMut() -> Result<(), Box<dyn Error + Send + Sync>>,
+) -> Result<(), ProviderError> {
+    let mut entries = entries.into_iter().map(|entry| Box::new(entry) as Box<dyn EntrySource>);
+    world.native.write(&world.id, &mut entries, true, &mut Doing(gate), &world.cx())
+}
+
+fn stages(world: &World) -> Vec<String> {
+    everything(world).into_keys().filter(|name| name.contains("stage.")).collect()
+}
+
+#[test]
+fn the_gate_opens_when_everything_is_read_and_nothing_is_in_place() {
+    let world = World::new();
+    let opened = std::cell::Cell::new(0);
+    let entries = || vec![file("d/a", b"a"), file("b", b"b")];
+    write_through(&world, entries(), || {
+        opened.set(opened.get() + 1);
+        assert!(!world.tree().join("d").exists() && !world.tree().join("b").exists());
+        let staged: Vec<String> = stages(&world);
+        assert!(staged.iter().any(|name| name.ends_with("/d/a")), "{staged:?}");
+        // Nobody takes the stage of a living writer for a leftover.
+        world.native.clear_stage(&world.id).expect("cleared");
+        assert_eq!(stages(&world), staged);
+        Ok(())
+    })
+    .expect("written");
+    assert_eq!((opened.get(), stages(&world)), (1, Vec::new()));
+    let before = everything(&world);
+    let refused = write_through(&world, vec![file("c", b"c")], || Err("not durable".into()));
+    assert!(matches!(refused, Err(ProviderError::Gate(_))), "{refused:?}");
+    assert_eq!(everything(&world), before);
+}
+
+#[test]
+fn what_appears_while_a_batch_is_staged_undoes_it() {
+    let world = World::new();
+    write(&world, vec![file("old", b"old"), file("there/x", b"x")], false).expect("written");
+    let before = everything(&world);
+    // The last of the moves meets a directory; the file before it has been replaced by then.
+    let entries =
+        vec![file("new/n", b"n"), file("old", b"new"), file("there/y", b"y"), file("z", b"z")];
+    let late = world.tree().join("z");
+    let refused = write_through(&world, entries, || {
+        fs::create_dir(&late).expect("made");
+        Ok(())
+    });
+    assert!(matches!(refused, Err(ProviderError::Exists { .. })), "{refused:?}");
+    fs::remove_dir(&late).expect("removed");
+    assert_eq!(everything(&world), before);
+}
+
+#[test]
+fn a_batch_joins_the_directories_that_are_there() {
+    let world = World::new();
+    write(&world, vec![file("a/b/one", b"1"), directory("empty")], false).expect("written");
+    let inode = fs::metadata(world.tree().join("a/b")).expect("there").ino();
+    let more = vec![
+        directory("a"),
+        directory("a/b"),
+        file("a/b/two", b"2"),
+        directory("a/c"),
+        file("a/c/three", b"3"),
+        directory("empty"),
+        file("a/b/four", b"4"),
+    ];
+    write(&world, more, false).expect("written");
+    for (name, bytes) in [("one", b"1"), ("two", b"2"), ("four", b"4")] {
+        assert_eq!(read(&world, &format!("a/b/{name}")).expect(name), bytes);
+    }
+    assert_eq!(read(&world, "a/c/three").expect("read"), b"3");
+    assert_eq!(fs::metadata(world.tree().join("a/b")).expect("there").ino(), inode);
+}
+
+#[test]
+fn links_land_as_links_and_replace_only_when_they_may() {
+    let world = World::new();
+    write(&world, vec![file("d/f", b"f"), link("d/l", "f"), link("dangling", "d/none")], false)
+        .expect("written");
+    assert_eq!(world.sh("cat d/l; stat -c %u d/l; readlink dangling").text, "f1000\nd/none\n");
+    let again = write(&world, vec![link("d/l", "other")], false);
+    assert!(matches!(again, Err(ProviderError::Exists { .. })), "{again:?}");
+    let over = write(&world, vec![link("d", "other")], true);
+    assert!(matches!(over, Err(ProviderError::InTheWay { .. })), "{over:?}");
+    write(&world, vec![link("d/l", "other")], true).expect("replaced");
+    assert_eq!(fs::read_link(world.tree().join("d/l")).expect("a link"), Path::new("other"));
+    // What lies behind a link of the same batch is refused like what lies behind one that was there.
+    for bad in [vec![link("x", "/tmp"), file("x/f", b"f")], vec![file("d/l/f", b"f")]] {
+        let refused = write(&world, bad, true);
+        assert!(matches!(refused, Err(ProviderError::InTheWay { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_batch_left_is_removed_by_whatever_comes_next() {
+    let world = World::new();
+    let plant = || {
+        // The form of an older build, and today's; nobody holds a lock on either.
+        for name in ["stage.1", "stage.4194305.0"] {
+            let stage = world.tree().with_file_name(name);
+            fs::create_dir(&stage).expect("a directory");
+            fs::write(stage.join("0"), "old").expect("a file");
+        }
+    };
+    plant();
     write(&world, vec![file("a", b"new")], false).expect("written");
+    assert_eq!((read(&world, "a").expect("read"), stages(&world)), (b"new".to_vec(), Vec::new()));
+    plant();
+    world.native.clear_stage(&world.id).expect("cleared");
+    assert_eq!(stages(&world), Vec::<String>::new());
+    plant();
+    let disk = fs::File::open(world.tree().parent().expect("a parent")).expect("open");
+    let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH + Duration::from_secs(9));
+    disk.set_times(old).expect("ours");
+    let is_known = |kept: &Held| matches!(kept, Held::Workspace(id) if *id == world.id);
+    world.native.remove_orphans(&is_known, Duration::from_secs(60), &world.cx()).expect("removed");
+    assert_eq!(stages(&world), Vec::<String>::new());
     assert_eq!(read(&world, "a").expect("read"), b"new");
-    assert!(!stage.exists());
+}
+
+fn list(world: &World, below: Option<&str>, recursive: bool, limit: u64) -> (Vec<String>, bool) {
+    let spec = ListSpec { below: below.map(path), recursive, limit };
+    let found = world.native.list(&world.id, &spec, &world.cx()).expect("listed");
+    let shown = |path: &WsPath| path.as_bytes().escape_ascii().to_string();
+    (found.entries.iter().map(|entry| shown(&entry.path)).collect(), found.more)
+}
+
+#[test]
+fn a_listing_is_in_the_order_of_bytes_and_says_what_it_cut() {
+    let world = World::new();
+    let names = ["a/b", "a.txt", "a0", "a/a/x", "b/\u{e9}"];
+    write(&world, names.map(|name| file(name, b"12")).into(), false).expect("written");
+    fs::write(world.tree().join(std::ffi::OsStr::from_bytes(b"\xff")), "").expect("written");
+    let top = ["a", "a.txt", "a0", "b", "\\xff"];
+    assert_eq!(list(&world, None, false, 9), (top.map(str::to_owned).to_vec(), false));
+    let (all, more) = list(&world, None, true, 9);
+    let wanted = ["a", "a.txt", "a/a", "a/a/x", "a/b", "a0", "b", "b/\\xc3\\xa9", "\\xff"];
+    assert_eq!((all.clone(), more), (wanted.map(str::to_owned).to_vec(), false));
+    for limit in 0..9 {
+        let kept = usize::try_from(limit).expect("small");
+        assert_eq!(list(&world, None, true, limit), (all[..kept].to_vec(), true), "{limit}");
+    }
+    assert_eq!(list(&world, Some("a"), true, 9).0, ["a/a", "a/a/x", "a/b"]);
+    assert_eq!(list(&world, Some("a/b"), true, 9).0, ["a/b"]);
+    assert_eq!(list(&world, Some("a/b"), true, 0), (Vec::new(), true));
+}
+
+#[test]
+fn a_listing_follows_no_link_and_reports_what_is_special() {
+    let world = plant();
+    let spec = ListSpec { below: None, recursive: true, limit: 100 };
+    let found = world.native.list(&world.id, &spec, &world.cx()).expect("listed").entries;
+    let what = |name: &str| {
+        let one = found.iter().find(|entry| entry.path == path(name)).expect(name);
+        one.what.clone()
+    };
+    assert_eq!(what("file"), ListedKind::File { size_bytes: 7 });
+    assert_eq!(what("dir/sub"), ListedKind::Directory);
+    assert_eq!(what("root"), ListedKind::Link { target: "/".into() });
+    assert_eq!((what("fifo"), what("socket")), (ListedKind::Special, ListedKind::Special));
+    let through = |entry: &bailiwick_contract::provider::Listed| {
+        ["root/", "up/", "way/", "magic/", "out/"]
+            .iter()
+            .any(|link| entry.path.as_bytes().starts_with(link.as_bytes()))
+    };
+    assert!(!found.iter().any(through), "{found:?}");
+    assert_eq!(list(&world, Some("out"), false, 9).0, ["out"], "a link is listed as itself");
+    let refused = |name: &str| {
+        let spec = ListSpec { below: Some(path(name)), recursive: true, limit: 9 };
+        world.native.list(&world.id, &spec, &world.cx()).expect_err(name)
+    };
+    for name in ["root/etc", "way/sub", "magic/etc"] {
+        assert!(matches!(refused(name), ProviderError::NotAFile { .. }), "{name}");
+    }
+    assert!(matches!(refused("none"), ProviderError::NoFile { .. }));
+}
+
+#[test]
+fn a_listing_survives_changes_closed_directories_and_depth() {
+    let world = World::new();
+    let deep = vec!["d"; 600].join("/");
+    fs::create_dir_all(world.tree().join(&deep)).expect("made");
+    assert_eq!(list(&world, None, true, 1_000).0.len(), 600);
+    fs::remove_dir_all(world.tree().join("d")).expect("removed");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                fs::create_dir_all(world.tree().join("x/y/z")).expect("made");
+                fs::remove_dir_all(world.tree().join("x")).expect("removed");
+                symlink("/", world.tree().join("x")).expect("linked");
+                fs::remove_file(world.tree().join("x")).expect("removed");
+            }
+        });
+        for _ in 0..500 {
+            let (names, more) = list(&world, None, true, 9);
+            assert!(names.len() <= 3 && !more, "{names:?}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }
 
 #[test]

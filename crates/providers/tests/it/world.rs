@@ -6,7 +6,7 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::job::{EnvVar, JobOutcome, JobSpec, Stdin};
 use bailiwick_contract::policy::{Access, HostPath, Policy};
 use bailiwick_contract::provider::{
-    Gate, Hold, OutputPart, Ports, Provider, ProviderError, Slots, WorkspaceSpec,
+    Gate, Hold, OutputPart, Ports, Provider, ProviderError, Recovered, Slots, WorkspaceSpec,
 };
 use bailiwick_contract::time::Timestamp;
 use bailiwick_providers::native::{Native, NativeOptions};
@@ -221,6 +221,24 @@ impl World {
         let outcome = self.native.run(id, job, ports(&*hold, gate), &self.cx())?;
         self.native.settled(&job.id, &outcome);
         Ok(outcome)
+    }
+
+    /// Lets a job go, and the hold with it.
+    pub(crate) fn launch(&self, job: &JobSpec) -> Result<(), ProviderError> {
+        let hold = self.hold(&self.id, Slots::One(1));
+        self.native.launch(&self.id, job, ports(&*hold, &mut Open), &self.cx())
+    }
+
+    /// Waits for the end of a job that nobody waits for.
+    #[track_caller]
+    pub(crate) fn wait_for_end(&self, job: &JobId) -> JobOutcome {
+        bailiwick_testkit::until("its end", SOON, || {
+            match self.native.recover(&self.id, job, &self.cx()).expect("recovered") {
+                Recovered::Ended(outcome) => Some(*outcome),
+                Recovered::Alive => None,
+                other => panic!("{other:?}"),
+            }
+        })
     }
 
     /// Takes a hold that is free.

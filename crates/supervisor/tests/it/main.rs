@@ -74,6 +74,7 @@ impl Home {
             job_dir: bytes(self.job_dir()),
             argv: ["sh", "-c", script].map(ByteString::from).to_vec(),
             env: Vec::new(),
+            cwd: None,
             policy: resolve(&Policy::default(), &strictness, &facts.capabilities()).expect("held"),
             host_paths: Vec::new(),
         };
@@ -82,7 +83,7 @@ impl Home {
 
     fn start(&self, supervisor: &Supervisor, script: &str) {
         let plan = Box::new(self.plan(script));
-        let request = Request::Start { version: WIRE_VERSION, plan };
+        let request = Request::Start { version: WIRE_VERSION, stdin: false, plan };
         send(supervisor.as_fd(), &request).expect("it listens");
     }
 
@@ -135,7 +136,7 @@ fn a_first_frame_that_is_none_is_refused() {
         assert_refused(supervisor);
     }
     let supervisor = started();
-    send(supervisor.as_fd(), &Request::Go).expect("it listens");
+    send(supervisor.as_fd(), &Request::Go { alone: false }).expect("it listens");
     assert_refused(supervisor);
 }
 
@@ -145,7 +146,8 @@ fn a_caller_of_another_version_is_refused_and_nothing_is_made() {
     for version in [0, WIRE_VERSION + 1, u32::MAX] {
         let supervisor = started();
         let plan = Box::new(home.plan("echo ran > ran"));
-        send(supervisor.as_fd(), &Request::Start { version, plan }).expect("it listens");
+        send(supervisor.as_fd(), &Request::Start { version, stdin: false, plan })
+            .expect("it listens");
         assert_refused(supervisor);
         assert!(home.left().is_empty(), "{:?}", home.left());
         home.assert_nothing_ran();
@@ -200,7 +202,7 @@ fn a_gate_that_is_opened_twice_runs_the_job_once() {
     let supervisor = started();
     home.start(&supervisor, "echo ran >> ran");
     for _ in 0..2 {
-        send(supervisor.as_fd(), &Request::Go).expect("it listens");
+        send(supervisor.as_fd(), &Request::Go { alone: false }).expect("it listens");
     }
     let Some(Reply::Ended(outcome)) = word(&supervisor) else { panic!("it has ended") };
     assert_eq!(outcome.status, JobStatus::Success);
@@ -214,7 +216,7 @@ fn more_peers_than_are_heard_do_no_harm() {
     let home = Home::new();
     let supervisor = started();
     home.start(&supervisor, "echo began > began; while [ ! -e go ]; do sleep 0.02; done");
-    send(supervisor.as_fd(), &Request::Go).expect("it listens");
+    send(supervisor.as_fd(), &Request::Go { alone: false }).expect("it listens");
     until("it runs", SOON, || home.disk().join("began").exists().then_some(()));
     let socket = home.job_dir().join("control.sock");
     let connect = || UnixStream::connect(&socket).expect("room in the queue");
