@@ -46,7 +46,8 @@ impl Known<'_> {
 /// Returns whether the job's end was recorded before the kill.
 fn has_ended(scenario: &Scenario, case: &Case, seen: &Seen) -> bool {
     let recorded = |kill: &crate::case::Kill| kill.recorded.iter().any(|job| job == "job-t");
-    let in_setup = scenario.setup.iter().any(|(_, line)| line.contains(&"job-t"));
+    let is_run = |line: &[&str]| line.contains(&"job-t") && !line.contains(&"--detach");
+    let in_setup = scenario.setup.iter().any(|(_, line)| is_run(line));
     // What a later verb writes need not be how the job ended.
     let committed =
         scenario.wreck.is_none() && case.when == "after" && case.point.contains("job_ended");
@@ -160,7 +161,8 @@ fn job(known: &Known<'_>, found: &mut Vec<Finding>) {
     let status = job.package.text("/facts/job_status");
     for told in std::iter::once(&known.seen.target).chain(&known.seen.background) {
         let said = told.text("/facts/job_status");
-        if told.text("/provenance/job_id") == "job-t" && !said.is_empty() && said != status {
+        let is_end = !matches!(said, "" | "running");
+        if told.text("/provenance/job_id") == "job-t" && is_end && said != status {
             let text = format!("the job was told to be {said}, and reads {status}");
             found.push(Finding::Wrong(text));
         }
@@ -327,7 +329,10 @@ fn what_follows(known: &Known<'_>, found: &mut Vec<Finding>) {
     let seen = known.seen;
     let allowed = again_allowed(known);
     let (code, reason) = (seen.again.code, seen.again.text("/reason"));
-    wrong(found, allowed.iter().any(|(c, r)| code == Some(*c) && reason == *r), || {
+    let reports = known.scenario.again == Again::Report
+        && code.is_some_and(|code| is_answer(&seen.again, code))
+        && seen.again.answer.get("code").is_none();
+    wrong(found, reports || allowed.iter().any(|(c, r)| code == Some(*c) && reason == *r), || {
         format!("called again on {}, the target says {}", seen.again_from, seen.again.answer)
     });
     if let Some(usable) = &seen.usable {
@@ -367,6 +372,7 @@ fn again_allowed(known: &Known<'_>) -> Vec<(i32, &'static str)> {
         (Again::Exec, _) => vec![(1, "workspace_exists")],
         (Again::Destroy, "destroyed") => vec![(1, "workspace_destroyed")],
         // Nothing is in flight any more, or it is ended now.
+        (Again::Report, _) => Vec::new(),
         (Again::Look, _) => vec![(0, ""), (5, "")],
         _ => vec![(0, "")],
     }

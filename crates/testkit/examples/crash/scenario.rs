@@ -46,6 +46,8 @@ pub(crate) enum Again {
     Destroy,
     /// It works as long as the workspace is on record.
     Look,
+    /// It says how the job ended.
+    Report,
     /// It works always.
     Always,
 }
@@ -55,6 +57,8 @@ pub(crate) enum Again {
 pub(crate) struct Scenario {
     /// Its name.
     pub(crate) name: &'static str,
+    /// Whether the fake provider holds the workspace; its job is `job`, and does what [`FAKE_SCRIPT`] says.
+    pub(crate) fake: bool,
     /// Calls that nobody disturbs; they succeed with their exit codes.
     pub(crate) setup: &'static [(i32, Line)],
     /// A call that is killed on the way.
@@ -87,6 +91,7 @@ pub(crate) struct Scenario {
 
 const NOTHING: Scenario = Scenario {
     name: "",
+    fake: false,
     setup: &[],
     wreck: None,
     aged: false,
@@ -154,6 +159,27 @@ const EXEC: Line = &[
     "-c",
     GOOD_SCRIPT,
 ];
+/// What the job of the fake provider does: as [`GOOD_SCRIPT`], without a process.
+pub(crate) const FAKE_SCRIPT: &str = r#"[{"argv": ["job"], "stdout": "begun\nended\n",
+    "files": [{"path": "out", "content": "old\n"}, {"path": "witness", "content": ""}]},
+    {"argv": ["echo", "usable"], "stdout": "usable\n"}]"#;
+const FAKE_EXEC: Line = &[
+    "exec",
+    "--json",
+    "--workspace-id",
+    "ws",
+    "--job-id",
+    "job-t",
+    "--input",
+    "in.txt=old.txt",
+    "--declare",
+    "out=a copy",
+    "--export",
+    "out=taken.txt",
+    "--",
+    "job",
+];
+
 const EXEC_ENDS: &[&str] = &[UNKNOWN, "ready", "destroyed"];
 
 /// Every scenario.
@@ -274,6 +300,96 @@ pub(crate) const ALL: &[Scenario] = &[
         job: Some(Truth { status: "partial_success", exit: Some(0), output: "begun\n" }),
         kept: OLD,
         again: Again::Run,
+        ..NOTHING
+    },
+    Scenario {
+        name: "run-checks",
+        setup: FILLED,
+        target: &[
+            "run",
+            "--json",
+            "--job-id",
+            "job-t",
+            "--check",
+            "good=test -f witness",
+            "--check",
+            "bad=false",
+            "ws",
+            "sh",
+            "-c",
+            "echo begun; : > witness; : {marker}",
+        ],
+        job: Some(Truth { status: "partial_success", exit: Some(0), output: "begun\n" }),
+        kept: OLD,
+        again: Again::Run,
+        ..NOTHING
+    },
+    Scenario {
+        name: "run-stdin",
+        setup: FILLED,
+        target: &[
+            "run",
+            "--json",
+            "--job-id",
+            "job-t",
+            "--stdin",
+            "new.txt",
+            "ws",
+            "sh",
+            "-c",
+            ": > witness; cat; : {marker}",
+        ],
+        job: Some(Truth { status: "success", exit: Some(0), output: "new\n" }),
+        kept: OLD,
+        again: Again::Run,
+        ..NOTHING
+    },
+    Scenario {
+        name: "run-detached",
+        setup: FILLED,
+        target: &[
+            "run",
+            "--json",
+            "--detach",
+            "--job-id",
+            "job-t",
+            "--declare",
+            "out=a copy",
+            "ws",
+            "sh",
+            "-c",
+            GOOD_SCRIPT,
+        ],
+        job: Some(GOOD),
+        kept: OLD,
+        artifact: Some(OUT),
+        again: Again::Run,
+        ..NOTHING
+    },
+    Scenario {
+        name: "wait",
+        setup: &[
+            CREATE,
+            (0, &["put", "--json", "ws", "old.txt", "in.txt"]),
+            (
+                0,
+                &[
+                    "run",
+                    "--json",
+                    "--detach",
+                    "--job-id",
+                    "job-t",
+                    "ws",
+                    "sh",
+                    "-c",
+                    "echo begun; sleep 1; : > witness; echo ended; : {marker}",
+                ],
+            ),
+        ],
+        target: &["wait", "--json", "job-t"],
+        job: Some(GOOD),
+        kept: OLD,
+        again: Again::Report,
         ..NOTHING
     },
     Scenario {
@@ -471,6 +587,69 @@ pub(crate) const ALL: &[Scenario] = &[
         ends: &["destroyed"],
         done: &["destroyed"],
         gives_up: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "fake-create",
+        fake: true,
+        target: CREATE.1,
+        ends: &[UNKNOWN, "ready", "failed"],
+        again: Again::Create,
+        ..NOTHING
+    },
+    Scenario {
+        name: "fake-put",
+        fake: true,
+        setup: FILLED,
+        target: &["put", "--json", "ws", "tree", "d"],
+        kept: OLD,
+        landed: &[("d/a", "a\n"), ("d/b/c", "c\n"), ("d/z", "z\n")],
+        again: Again::Put,
+        ..NOTHING
+    },
+    Scenario {
+        name: "fake-run",
+        fake: true,
+        setup: FILLED,
+        target: &["run", "--json", "--job-id", "job-t", "--declare", "out=a copy", "ws", "job"],
+        job: Some(GOOD),
+        kept: OLD,
+        artifact: Some(OUT),
+        again: Again::Run,
+        ..NOTHING
+    },
+    Scenario {
+        name: "fake-detached",
+        fake: true,
+        setup: FILLED,
+        target: &["run", "--json", "--detach", "--job-id", "job-t", "ws", "job"],
+        job: Some(GOOD),
+        kept: OLD,
+        again: Again::Run,
+        ..NOTHING
+    },
+    Scenario {
+        name: "fake-exec",
+        fake: true,
+        target: FAKE_EXEC,
+        job: Some(GOOD),
+        landed: OLD,
+        artifact: Some(OUT),
+        taken: Some(("taken.txt", "old\n")),
+        ends: EXEC_ENDS,
+        done: &["destroyed"],
+        again: Again::Exec,
+        ..NOTHING
+    },
+    Scenario {
+        name: "fake-destroy",
+        fake: true,
+        setup: FILLED,
+        target: &["destroy", "--json", "ws"],
+        kept: OLD,
+        ends: &["ready", "destroyed"],
+        done: &["destroyed"],
+        again: Again::Destroy,
         ..NOTHING
     },
     Scenario {

@@ -3,12 +3,12 @@
 //! It judges nothing: it returns what was seen, in the order in which a caller would see it.
 use crate::case::{Kill, Trace};
 use crate::look::{self, Journal, debris, files_below, quiet};
-use crate::scenario::{Line, Scenario};
+use crate::scenario::{FAKE_SCRIPT, Line, Scenario};
 use bailiwick_testkit::{Output, Running, TestEnv, User, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The variable of the fault points.
@@ -134,7 +134,7 @@ pub(crate) fn play(scenario: &Scenario, user: User, program: &str, plan: &str) -
         stage.again(&mut seen);
         seen.background = Some(Ended::of(&background.wait()));
     }
-    seen.debris = quiet(&stage.marker, &stage.env.home());
+    seen.debris = stage.settle_down();
     // Only now: a supervisor may come to its point after its caller has ended.
     seen.kills.push(Kill::parse(&fs::read_to_string(report).unwrap_or_default()));
     stage.look(&mut seen);
@@ -160,7 +160,29 @@ impl<'s> Stage<'s> {
         for (name, bytes) in [("tree/a", "a\n"), ("tree/b/c", "c\n"), ("tree/z", "z\n")] {
             env.write(name, bytes);
         }
+        let mut env = env;
+        if scenario.fake {
+            let script = env.write("script.json", FAKE_SCRIPT);
+            env.set("BAILIWICK_PROVIDER", "fake");
+            env.set("BAILIWICK_FAKE_SCRIPT", script);
+        }
         Self { scenario, env, marker, notes: Vec::new() }
+    }
+
+    /// Returns where the provider keeps disks and jobs.
+    fn place(&self) -> PathBuf {
+        if self.scenario.fake { self.env.home().join("fake") } else { self.env.home() }
+    }
+
+    /// Waits until nothing moves any more; returns what still does. A fake job has no process, and is over when it says so.
+    fn settle_down(&mut self) -> Vec<String> {
+        if self.scenario.fake {
+            until("the job is over", BEGINS_WITHIN, || {
+                let job = self.call(&["inspect", "--json", "job-t"]);
+                (job.text("/facts/job_status") != "running").then_some(())
+            });
+        }
+        quiet(&self.marker, &self.env.home())
     }
 
     fn start(&self, line: &[&str]) -> Running {
@@ -187,7 +209,7 @@ impl<'s> Stage<'s> {
             quiet(&self.marker, &self.env.home());
         }
         if self.scenario.aged {
-            look::make_old(&self.env.home());
+            look::make_old(&self.place());
         }
         self.notes.clear();
         let background = self.scenario.background.map(|line| self.start(line));
@@ -200,18 +222,12 @@ impl<'s> Stage<'s> {
         background
     }
 
-    fn target(&mut self, what: &str, plan: &str) -> (std::path::PathBuf, Ended) {
+    fn target(&mut self, what: &str, plan: &str) -> (PathBuf, Ended) {
         self.armed(self.scenario.target, what, plan, "target")
     }
 
     /// Makes a call with fault points, and returns where they are reported.
-    fn armed(
-        &mut self,
-        line: Line,
-        what: &str,
-        plan: &str,
-        name: &str,
-    ) -> (std::path::PathBuf, Ended) {
+    fn armed(&mut self, line: Line, what: &str, plan: &str, name: &str) -> (PathBuf, Ended) {
         let report = self.env.home().with_file_name(format!("home/{name}.report"));
         let home = self.env.home();
         let plan = format!("{what} {} {} {plan}", report.display(), home.display());
@@ -230,14 +246,14 @@ impl<'s> Stage<'s> {
         let listed = self.call(&["list", "--json"]);
         assert_eq!(listed.code, Some(0), "list: {}", listed.answer);
         seen.state = self.state();
-        look::make_old(&home);
+        look::make_old(&self.place());
         let doctor = self.call(&["doctor", "--json"]);
         assert_eq!(doctor.code, Some(0), "doctor: {}", doctor.answer);
         let package = self.call(&["inspect", "--json", "job-t"]);
         if package.text("/reason") != "unknown_workspace" {
             seen.job = Some(JobSeen { package, output: self.output() });
         }
-        seen.tree = files_below(&home.join("disks/ws/tree"));
+        seen.tree = files_below(&self.place().join("disks/ws/tree"));
         seen.host = files_below(&self.env.work()).unwrap_or_default();
         seen.journal = Journal::read(&home);
         seen.debris.extend(debris(&home, &self.env.work()));
@@ -264,7 +280,7 @@ impl<'s> Stage<'s> {
 
     fn finish(&mut self, seen: &mut Seen) {
         let home = self.env.home();
-        quiet(&self.marker, &home);
+        self.settle_down();
         if self.state() == "ready" {
             seen.usable = Some(self.call(&["run", "--json", "ws", "echo", "usable"]));
         }
@@ -274,7 +290,7 @@ impl<'s> Stage<'s> {
         seen.output_after = self.output();
         seen.debris_after = quiet(&self.marker, &home);
         seen.debris_after.extend(debris(&home, &self.env.work()));
-        if Path::new(&home.join("disks/ws")).exists() && self.state() != "unknown" {
+        if self.place().join("disks/ws").exists() && self.state() != "unknown" {
             seen.debris_after.push("the disk of a destroyed workspace".into());
         }
         seen.journal_after = Journal::read(&home);
