@@ -4,6 +4,7 @@
 //! The exit codes are those of docs/exit-codes.md; `reason` is the stable name of the case.
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use serde::Serialize;
 
@@ -80,6 +81,8 @@ pub struct Failure {
     pub remediation: Cow<'static, str>,
     /// Whether the same request may work later, unchanged.
     pub retryable: bool,
+    /// What was settled on the way, although the request failed: an earlier, killed verb had left it.
+    pub notes: Vec<String>,
 }
 
 impl Failure {
@@ -91,7 +94,7 @@ impl Failure {
         remediation: impl Into<Cow<'static, str>>,
     ) -> Self {
         let (message, remediation) = (message.into(), remediation.into());
-        Self { code, reason, message, remediation, retryable: false }
+        Self { code, reason, message, remediation, retryable: false, notes: Vec::new() }
     }
 
     /// The caller's to mend.
@@ -119,6 +122,13 @@ impl Failure {
         self
     }
 
+    /// The same, which also says what was settled before it.
+    #[must_use]
+    pub fn noting(mut self, notes: &[String]) -> Self {
+        self.notes.splice(0..0, notes.iter().cloned());
+        self
+    }
+
     /// Returns the form that goes out as JSON.
     #[must_use]
     pub fn to_wire(&self) -> FailureWire<'_> {
@@ -129,6 +139,7 @@ impl Failure {
             category: self.code.category(),
             reason: self.reason,
             retryable: self.retryable,
+            notes: &self.notes,
         }
     }
 }
@@ -149,6 +160,13 @@ pub struct FailureWire<'a> {
     pub reason: &'a str,
     /// Whether the same request may work later, unchanged.
     pub retryable: bool,
+    /// What was settled on the way, although the request failed; absent where there was nothing.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub notes: &'a [String],
+}
+
+const fn is_empty(notes: &&[String]) -> bool {
+    notes.is_empty()
 }
 
 impl fmt::Display for Failure {

@@ -68,6 +68,10 @@ pub struct Entry {
 }
 
 /// What an entry says and does.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a batch holds a dozen of them, once; a box would be one more thing to say everywhere"
+)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(
@@ -107,6 +111,9 @@ pub enum Change {
         /// The state that it goes to.
         to: WorkspaceState,
     },
+    /// The tombstone of a destroyed workspace lost its jobs, artifacts and inputs; its id, and theirs, stay taken.
+    /// Conflicts when the workspace is not destroyed, was pruned before, or has an open intent.
+    WorkspacePruned,
     /// An output was declared; conflicts when the name is taken.
     ArtifactDeclared {
         /// The job that will make it.
@@ -157,6 +164,7 @@ impl Change {
             Self::IntentClosed { .. } => "intent_closed",
             Self::WorkspaceAdded { .. } => "workspace_added",
             Self::WorkspaceMoved { .. } => "workspace_moved",
+            Self::WorkspacePruned => "workspace_pruned",
             Self::ArtifactDeclared { .. } => "artifact_declared",
             Self::ArtifactExported { .. } => "artifact_exported",
             Self::ArtifactDiscarded { .. } => "artifact_discarded",

@@ -15,6 +15,7 @@ pub mod id;
 pub mod input;
 pub mod job;
 pub mod journal;
+pub mod listing;
 pub mod package;
 pub mod policy;
 pub mod provider;

@@ -6,6 +6,9 @@ use crate::enforcement::LimitFacts;
 use crate::error::ExitCode;
 use crate::job::{CheckResult, Measurement, OutputFacts, QuotaEvent};
 use crate::policy::Limit;
+use crate::record::About;
+use crate::time::Timestamp;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -244,6 +247,68 @@ pub struct Facts {
     /// What came of the declared measurements; absent where none were declared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measurements: Vec<Measurement>,
+    /// What the workspace's owner says about it; absent where nothing was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<AboutFacts>,
+    /// What `prune` removed, or would remove; absent for every other verb.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune: Option<PruneFacts>,
+}
+
+/// What the owner of a workspace says about it, as packages and listings carry it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct AboutFacts {
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+    /// Whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The task that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When it expires; absent where it never does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// Whether `prune` leaves its record and its output alone.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub retain: bool,
+}
+
+impl AboutFacts {
+    /// Returns what there is to say; none where nothing was said.
+    #[must_use]
+    pub fn of(about: &About) -> Option<Self> {
+        let About { purpose, owner, parent, labels, expires_at, retain } = about.clone();
+        let expires_at = expires_at.map(Timestamp::to_iso);
+        let facts = Self { purpose, owner, parent, labels, expires_at, retain };
+        (facts != Self::default()).then_some(facts)
+    }
+}
+
+/// What `prune` removed, or would remove, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PruneFacts {
+    /// Whether it acted; a preview did not.
+    pub applied: bool,
+    /// Expired workspaces.
+    pub workspaces: u64,
+    /// Expired workspaces that are kept, for artifacts that were never exported or because they could not be removed.
+    pub kept: u64,
+    /// Jobs whose captured output goes.
+    pub outputs: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// What killed verbs left on no record; a preview does not look for it.
+    pub leftovers: u64,
+    /// Bytes on disk that this frees, in disks and captured output.
+    pub freed_bytes: u64,
 }
 
 /// Each limit that a policy holds, in the order of [`Limit::ALL`].

@@ -37,6 +37,25 @@ pub struct WorkspaceRecord {
     /// What its owner says about it.
     #[serde(default)]
     pub about: About,
+    /// When its tombstone was pruned: nothing is known of its jobs, artifacts and inputs from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned_at: Option<Timestamp>,
+}
+
+impl WorkspaceRecord {
+    /// Returns whether its time is over.
+    #[must_use]
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.about.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Returns whether it has to be moved to `expired`: its time is over while it waits for something to do. A job in
+    /// flight is not interrupted, and what was ended in another way stays what it is.
+    #[must_use]
+    pub fn has_to_expire(&self, now: Timestamp) -> bool {
+        let waits = matches!(self.state, WorkspaceState::Requested | WorkspaceState::Ready);
+        waits && self.is_overdue(now)
+    }
 }
 
 /// What the owner of a workspace says about it; nothing here changes what a job may do.

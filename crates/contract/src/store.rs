@@ -8,6 +8,7 @@ use crate::input::InputRecord;
 use crate::journal::Entry;
 use crate::record::{JobRecord, OpenIntent, WorkspaceRecord};
 use crate::state::WorkspaceState;
+use crate::time::Timestamp;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,6 +27,14 @@ pub struct Receipts {
 pub struct WorkspaceFilter {
     /// Only those in one of these states; empty means any.
     pub states: Vec<WorkspaceState>,
+    /// Only those of this owner.
+    pub owner: Option<String>,
+    /// Only those that have each of these labels, with this value where one is given.
+    pub labels: Vec<(String, Option<String>)>,
+    /// Only those whose time was over by then.
+    pub overdue_at: Option<Timestamp>,
+    /// Only those whose state has not changed since then.
+    pub unchanged_since: Option<Timestamp>,
     /// At most this many, newest first.
     pub limit: u64,
 }
@@ -44,7 +53,7 @@ pub trait Store: Send + Sync {
     /// [`StoreError`], never for an unknown id.
     fn workspace(&self, id: &WorkspaceId) -> Result<Option<WorkspaceRecord>, StoreError>;
 
-    /// Lists workspaces, newest first, and says how many match in all.
+    /// Lists workspaces, newest first, and says how many match in all. One that was pruned is in no listing.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -58,6 +67,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError`], never for an unknown id.
     fn job(&self, id: &JobId) -> Result<Option<JobRecord>, StoreError>;
+
+    /// Finds the workspace of a job that was pruned with it.
+    ///
+    /// # Errors
+    /// [`StoreError`], never for an unknown id.
+    fn pruned_job(&self, id: &JobId) -> Result<Option<WorkspaceId>, StoreError>;
 
     /// Lists a workspace's jobs, oldest first.
     ///
@@ -82,6 +97,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`StoreError`].
     fn open_intents(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<OpenIntent>, StoreError>;
+
+    /// Looks for damage in what is kept, as far as that can be told without knowing what it means; it reads everything.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] names the first thing that does not fit together.
+    fn check(&self) -> Result<(), StoreError>;
 }
 
 /// Opens the store when it is first needed; a verb that runs a job starts its supervisor before.

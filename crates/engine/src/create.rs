@@ -1,20 +1,21 @@
 //! `create`: a workspace under a declared policy.
 //!
-//! What the host cannot hold refuses before anything is recorded or made. `exec` decides on a workspace here too, and
-//! differs only in when it records it.
+//! What the host cannot hold refuses before anything is recorded or made; a dry run ends there. `exec` decides on a
+//! workspace here too, and differs only in when it records it.
 use crate::engine::Engine;
 use crate::failure;
 use crate::journal::Batch;
-use crate::pack::check_bound;
-use crate::requests::{CreateRequest, PolicyRequest, Report};
+use crate::pack::{check_bound, mechanism};
+use crate::requests::{AboutRequest, CreateRequest, DryRun, PolicyRequest, Report};
+use crate::text::printable;
 use bailiwick_contract::enforcement::{Enforcement, Label, resolve};
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
-use bailiwick_contract::package::ResultPackage;
+use bailiwick_contract::package::{Evidence, EvidenceKind, ResultPackage};
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::provider::WorkspaceSpec;
-use bailiwick_contract::record::{About, WorkspaceRecord};
+use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 
 impl Engine<'_> {
@@ -25,8 +26,11 @@ impl Engine<'_> {
     pub fn create(&self, request: &CreateRequest) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
-        let id = request.workspace.as_ref();
-        let mut record = self.design(id, request.profile.as_deref(), &request.policy)?;
+        let (id, profile) = (request.workspace.as_ref(), request.profile.as_deref());
+        let mut record = self.design(id, profile, &request.policy, &request.about)?;
+        if let Some(dry_run) = request.dry_run {
+            return self.rehearse(&record, request, dry_run);
+        }
         self.check_fresh(&record.id)?;
         let intent = self.mint_intent();
         self.append(
@@ -57,7 +61,9 @@ impl Engine<'_> {
         id: Option<&WorkspaceId>,
         profile: Option<&str>,
         asked: &PolicyRequest,
+        about: &AboutRequest,
     ) -> Result<WorkspaceRecord, Failure> {
+        let about = crate::about::recorded(about, self.now())?;
         let cx = self.cx();
         let capabilities = self.provider.capabilities(&cx).map_err(|e| self.provider_failure(e))?;
         let profile = self.provider.profile(profile, &cx).map_err(|e| self.provider_failure(e))?;
@@ -73,8 +79,62 @@ impl Engine<'_> {
             policy,
             created_at: now,
             updated_at: now,
-            about: About::default(),
+            about,
+            pruned_at: None,
         })
+    }
+
+    /// Says what would be created. A minted id is not looked up, so that a dry run without one opens no store.
+    fn rehearse(
+        &self,
+        record: &WorkspaceRecord,
+        request: &CreateRequest,
+        dry_run: DryRun,
+    ) -> Result<Report, Failure> {
+        if request.workspace.is_some() {
+            self.check_fresh(&record.id)?;
+        }
+        let mut package = self.draft(record, record.created_at);
+        package.outcome_summary = format!(
+            "nothing was created: {} can hold such a workspace, with the {} profile",
+            record.provider.name(),
+            record.profile
+        );
+        package.key_findings = limit_findings(record);
+        package.key_findings.insert(0, "lifecycle state: none, since this was a dry run".into());
+        package.facts.state = None;
+        let id = request.workspace.as_ref().map_or("", WorkspaceId::as_str);
+        package.provenance.workspace_id = id.into();
+        package.provenance.trace_id = id.into();
+        if dry_run == DryRun::Plan {
+            self.add_plan(&mut package, record)?;
+        }
+        Ok(self.report_once(package, request.bound))
+    }
+
+    /// Adds the policy as it would be held, and what a job would be started with.
+    fn add_plan(
+        &self,
+        package: &mut ResultPackage,
+        record: &WorkspaceRecord,
+    ) -> Result<(), Failure> {
+        let steps = self.provider.plan(&spec_of(record), &self.cx());
+        let steps = steps.map_err(|error| self.provider_failure(error))?;
+        let held = Limit::ALL.map(|limit| {
+            let value = crate::job::limit_text(record, limit);
+            let value = if value.is_empty() { "(none)" } else { &value };
+            format!("policy: {limit} {value} ({})", mechanism(record, limit))
+        });
+        package.key_findings.extend(held);
+        package.key_findings.push(format!("isolation plan: {} step(s)", steps.len()));
+        package.evidence.push(Evidence {
+            label: "isolation plan".into(),
+            kind: EvidenceKind::Excerpt,
+            source: String::new(),
+            truncated: false,
+            excerpt: steps.iter().map(|step| format!("{}\n", printable(step.as_bytes()))).collect(),
+        });
+        Ok(())
     }
 
     /// Refuses an id that was ever used.
@@ -109,14 +169,21 @@ fn created(mut package: ResultPackage, record: &WorkspaceRecord) -> ResultPackag
     let (id, provider, profile) = (&record.id, record.provider.name(), &record.profile);
     package.outcome_summary =
         format!("workspace {id} is ready on {provider}, with the {profile} profile");
-    package.key_findings = vec![
-        format!("lifecycle state: {}", record.state),
+    package.key_findings = vec![format!("lifecycle state: {}", record.state)];
+    package.key_findings.extend(limit_findings(record));
+    package
+}
+
+/// Returns what is true of a workspace before anything runs in it.
+fn limit_findings(record: &WorkspaceRecord) -> Vec<String> {
+    let mut found = vec![
         format!("network: {}", record.policy.policy.network),
         format!("limits enforced: {}", limits_with(record, Label::Enforced)),
         format!("limits measured: {}", limits_with(record, Label::Measured)),
         format!("environment digest: {}", record.image_digest),
     ];
-    package
+    found.extend(crate::about::findings(record));
+    found
 }
 
 fn limits_with(record: &WorkspaceRecord, wanted: Label) -> String {

@@ -11,11 +11,13 @@ use crate::stop::Stopped;
 use crate::text::{command, printable};
 use bailiwick_contract::artifact::ArtifactRecord;
 use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::JobId;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
 use bailiwick_contract::provider::{Hold, Removed};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
+use bailiwick_contract::time::Timestamp;
 
 /// How often `--force` ends jobs again because further ones have begun meanwhile.
 const STOPS_MAX: u32 = 16;
@@ -30,11 +32,24 @@ impl Engine<'_> {
         check_bound(request.bound)?;
         let begun = self.now();
         let id = &request.workspace;
-        let mut record = self.living(id).map_err(|f| self.or_job(f, id, "destroy", ""))?;
+        let record = self.living(id).map_err(|f| self.or_job(f, id, "destroy", ""))?;
         let (hold, Stopped { jobs: stopped, mut notes }) = self.empty(&record, request.force)?;
         let held = if hold.is_some() { Held::All } else { Held::Nothing };
         notes.extend(self.reconcile(&record, held)?);
-        record = self.living(&request.workspace)?;
+        let destroyed = self.destroy_held(request, begun, &stopped);
+        let mut package = destroyed.map_err(|failure| failure.noting(&notes))?;
+        package.attention.splice(0..0, notes);
+        Ok(self.report(package, request.bound, None))
+    }
+
+    /// Does so once nothing runs there any more.
+    fn destroy_held(
+        &self,
+        request: &DestroyRequest,
+        begun: Timestamp,
+        stopped: &[JobId],
+    ) -> Result<ResultPackage, Failure> {
+        let mut record = self.living(&request.workspace)?;
         if record.state == WorkspaceState::Running {
             // Its disk is gone, and its job goes on without it.
             let busy = self.busy(&record)?;
@@ -53,8 +68,7 @@ impl Engine<'_> {
         if request.force {
             tell_discarded(&mut package, &pending(&artifacts));
         }
-        package.attention.splice(0..0, notes);
-        Ok(self.report(package, request.bound, None))
+        Ok(package)
     }
 
     /// Takes the whole workspace; with `force` it ends what runs there first, also what began while it was at that.
@@ -83,16 +97,23 @@ impl Engine<'_> {
 
     /// Says of a workspace that is held whether a job holds it, since `stop` helps then.
     fn running_or<T>(&self, record: &WorkspaceRecord, busy: Failure) -> Result<T, Failure> {
-        let intents = if busy.retryable { self.intents(&record.id)? } else { Vec::new() };
-        let Some(job) = intents.iter().find_map(|intent| intent.job.as_ref()) else {
-            return Err(busy);
-        };
+        let Some(job) = self.running_job(record, &busy)? else { return Err(busy) };
         let (id, program) = (&record.id, self.program);
         Err(Failure::user(
             "workspace_running",
             format!("workspace {id} is running job {job}, and nothing was removed"),
             format!("end it with {program} stop --apply {id}, or pass --force to stop and discard"),
         ))
+    }
+
+    /// Returns the job that keeps a workspace busy, where one does.
+    pub(crate) fn running_job(
+        &self,
+        record: &WorkspaceRecord,
+        busy: &Failure,
+    ) -> Result<Option<JobId>, Failure> {
+        let intents = if busy.retryable { self.intents(&record.id)? } else { Vec::new() };
+        Ok(intents.into_iter().find_map(|intent| intent.job))
     }
 
     fn check_exported(

@@ -117,6 +117,14 @@ impl<'a> Engine<'a> {
     }
 
     pub(crate) fn unknown(&self, handle: &str) -> Failure {
+        let job = JobId::parse(handle).ok().zip(self.open().ok());
+        if let Some(workspace) = job.and_then(|(job, store)| store.pruned_job(&job).ok()?) {
+            return Failure::user(
+                "job_pruned",
+                format!("job {handle} was pruned with the record of workspace {workspace}"),
+                format!("{} inspect {workspace} says when", self.program),
+            );
+        }
         Failure::user(
             "unknown_workspace",
             format!("there is no workspace or job {}", crate::text::printable(handle.as_bytes())),

@@ -67,7 +67,8 @@ impl Engine<'_> {
         }
         let passages = self.passages(request)?;
         let profile = request.profile.as_deref();
-        let record = self.design(request.workspace.as_ref(), profile, &request.policy)?;
+        let record =
+            self.design(request.workspace.as_ref(), profile, &request.policy, &request.about)?;
         check_timeout(&record, &request.job)?;
         let budget = &record.policy.policy.budget;
         let room = Room { bytes: budget.storage_bytes, entries: budget.inodes() };

@@ -33,10 +33,11 @@ impl Engine<'_> {
         let record = self.living(id).map_err(|f| self.or_job(f, id, "export", rest))?;
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
-        let record = self.living(&request.workspace)?;
-        let mut artifact = self.declared(&record, &request.name)?;
+        let told = |failure: Failure| failure.noting(&notes);
+        let record = self.living(&request.workspace).map_err(told)?;
+        let mut artifact = self.declared(&record, &request.name).map_err(told)?;
         let (digest, size_bytes) =
-            self.export_one(&record, request, &source, destination, expected)?;
+            self.export_one(&record, request, &source, destination, expected).map_err(told)?;
         artifact.retention = Retention::Exported;
         artifact.export = Some(export_of(digest, size_bytes, &request.destination));
         let mut package = self.draft(&record, begun);

@@ -167,18 +167,33 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns the refusal of a verb whose workspace its provider has lost; the loss is on record then.
+    /// Returns the refusal of a verb that found nothing to hold. What the record says once it was looked at again
+    /// decides: another verb may be making the workspace or may just have removed it. Else its provider has lost it,
+    /// which is on record then.
     fn lost(&self, record: &WorkspaceRecord) -> Failure {
-        let noted = self
-            .reconcile(record, Held::Nothing)
-            .and_then(|_| self.living(&record.id))
-            .and_then(|now| self.record_loss(&now).map(|state| (now, state)));
-        match noted {
-            Err(failure) => failure,
-            Ok((now, WorkspaceState::Failed)) if now.state == WorkspaceState::Failed => {
-                self.not_ready(&now)
+        self.lost_as(record).unwrap_or_else(|failure| failure)
+    }
+
+    fn lost_as(&self, record: &WorkspaceRecord) -> Result<Failure, Failure> {
+        self.reconcile(record, Held::Nothing)?;
+        let before = self.living(&record.id)?;
+        let state = self.record_loss(&before)?;
+        let now = self.living(&record.id)?;
+        let lost = ProviderError::NoWorkspace { id: record.id.clone() };
+        match state {
+            WorkspaceState::Failed if before.state != WorkspaceState::Failed => {
+                Ok(self.provider_failure(lost))
             }
-            Ok(_) => self.provider_failure(ProviderError::NoWorkspace { id: record.id.clone() }),
+            WorkspaceState::Ready | WorkspaceState::Running if self.is_present(&now)? => {
+                self.busy(&now)
+            }
+            // A verb is at work there, such as a removal that will say what became of it.
+            WorkspaceState::Ready if !self.intents(&record.id)?.is_empty() => self.busy(&now),
+            // A job goes on without its files.
+            WorkspaceState::Ready | WorkspaceState::Running => Ok(self.provider_failure(lost)),
+            WorkspaceState::Requested | WorkspaceState::Provisioning => self.busy(&now),
+            WorkspaceState::Failed => Ok(self.not_ready(&now)),
+            _ => Ok(self.provider_failure(lost)),
         }
     }
 

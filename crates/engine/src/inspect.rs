@@ -60,13 +60,18 @@ impl Engine<'_> {
         let inputs = store.inputs(&record.id).map_err(failed)?;
         let artifacts = self.artifacts(&record)?;
         let mut package = self.draft(&record, begun);
-        package.outcome_summary = format!(
-            "workspace {} is {} on {}, with {} job(s) on record",
-            record.id,
-            record.state,
-            record.provider.name(),
-            jobs.len()
-        );
+        let (id, provider) = (&record.id, record.provider.name());
+        package.outcome_summary = match record.pruned_at {
+            None => {
+                let (state, count) = (record.state, jobs.len());
+                format!("workspace {id} is {state} on {provider}, with {count} job(s) on record")
+            }
+            Some(at) => {
+                format!(
+                    "workspace {id} was destroyed on {provider}, and its record was pruned at {at}"
+                )
+            }
+        };
         package.key_findings = self.workspace_findings(&record, &seen, &jobs, &inputs);
         package.artifacts = exported(&artifacts);
         package.provenance.inputs = inputs.iter().map(input_line).collect();
@@ -134,6 +139,12 @@ impl Engine<'_> {
                 .push(format!("last job: {} reads {}, exit status {exit}", job.id, outcome.status));
         }
         found.push(format!("environment digest: {}", record.image_digest));
+        found.extend(crate::about::findings(record));
+        if let Some(at) = record.pruned_at {
+            found.push(format!(
+                "pruned at {at}: its jobs, artifacts and inputs are not known any more, and no id of theirs is used again"
+            ));
+        }
         found
     }
 

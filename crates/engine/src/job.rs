@@ -279,7 +279,7 @@ fn own_ending(outcome: &JobOutcome) -> Vec<String> {
 }
 
 /// Returns a limit with its unit.
-fn limit_text(record: &WorkspaceRecord, limit: Limit) -> String {
+pub(crate) fn limit_text(record: &WorkspaceRecord, limit: Limit) -> String {
     let unit = match limit {
         Limit::Memory | Limit::Storage | Limit::OutputBytes => " bytes",
         Limit::WallClock => " s",

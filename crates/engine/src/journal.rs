@@ -69,6 +69,11 @@ impl Batch {
         self.state
     }
 
+    /// Returns when it is written.
+    pub(crate) const fn at(&self) -> Timestamp {
+        self.at
+    }
+
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }

@@ -4,6 +4,7 @@
 //! crate names no provider, opens no database, prints nothing and reads neither the clock nor the environment.
 #![forbid(unsafe_code)]
 
+pub mod about;
 mod archive;
 mod checks;
 pub mod create;
@@ -12,6 +13,7 @@ pub mod destroy;
 pub mod engine;
 pub mod env;
 pub mod exec;
+mod expire;
 pub mod export;
 mod failure;
 mod flight;
@@ -27,12 +29,14 @@ mod ledger;
 pub mod list;
 pub mod logs;
 mod pack;
+pub mod prune;
 mod publish;
 pub mod put;
 mod reconcile;
 pub mod render;
 pub mod requests;
 pub mod run;
+pub mod seal;
 pub mod stop;
 pub mod text;
 pub mod wait;

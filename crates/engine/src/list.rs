@@ -1,59 +1,43 @@
 //! `list`: which workspaces there are.
 //!
-//! Rows, not a package: a listing has no outcome to report. It reads the store, settles what dead callers left, and
-//! removes what was left without a record.
+//! It reads the store, settles what dead callers left, expires whose time is over, and removes what was left without a
+//! record. `doctor` uses the same steps.
 use crate::engine::Engine;
+use crate::hold::Attempt;
 use crate::pack::pending;
 use crate::reconcile::Held;
 use crate::requests::ListRequest;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
-use bailiwick_contract::provider::{Kept, Orphan};
+use bailiwick_contract::listing::{WorkspaceListing, WorkspaceRow};
+use bailiwick_contract::package::AboutFacts;
+use bailiwick_contract::provider::{Kept, Orphan, Recovered, Slots};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::WorkspaceFilter;
 use core::time::Duration;
-use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// How long something has to be there, unchanged and on no record, to be taken for a leftover: far longer than an
 /// `exec` takes from its first directory to its record.
 const ORPHAN_AGE: Duration = Duration::from_secs(60);
 
-/// The answer of `list`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listing {
-    /// The workspaces, newest first.
-    pub workspaces: Vec<Row>,
-    /// How many match in all, also beyond the limit.
-    pub total: u64,
-    /// How many there are beside those, in states that were not asked for.
-    pub left_out: u64,
-    /// What an earlier, killed verb left and this one settled or could not settle.
-    pub attention: Vec<String>,
+/// An intent that is open, and whether somebody is at work on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenWork {
+    /// What it is: `a run of job job-1 in workspace ws-1`.
+    pub what: String,
+    /// Whether a living process will settle it.
+    pub alive: bool,
 }
 
-/// One workspace of a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
-    /// Its id.
-    pub workspace_id: String,
-    /// Its state.
-    pub state: String,
-    /// Its provider.
-    pub provider: String,
-    /// Its profile.
-    pub profile: String,
-    /// When it was asked for.
-    pub created_at: String,
-    /// Seconds since then.
-    pub age_seconds: u64,
-    /// How many jobs it has had.
-    pub jobs: u64,
-    /// Bytes on its disk as its last job left it; null before there was one. `inspect` measures it anew.
-    pub storage_bytes: Option<u64>,
-    /// Declared artifacts that were neither exported nor given up.
-    pub artifacts_pending: u64,
+/// What a reconciliation of everything came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconciled {
+    /// A line for each thing that was settled, and for each workspace that could not be.
+    pub done: Vec<String>,
+    /// What is open after it.
+    pub open: Vec<OpenWork>,
 }
 
 impl Engine<'_> {
@@ -61,43 +45,96 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// [`Failure`] where the store cannot be read.
-    pub fn list(&self, request: &ListRequest) -> Result<Listing, Failure> {
+    pub fn list(&self, request: &ListRequest) -> Result<WorkspaceListing, Failure> {
+        for (key, _) in &request.labels {
+            crate::about::check_key(key)?;
+        }
         let mut attention = self.reconcile_all()?;
         attention.extend(self.remove_leftovers());
-        let store = self.open()?;
-        let filter = WorkspaceFilter { states: request.states.clone(), limit: request.limit };
-        let (records, total) =
-            store.workspaces(&filter).map_err(|error| self.store_failure(&error))?;
-        let left_out = if request.states.is_empty() {
-            0
-        } else {
-            let every = WorkspaceFilter { states: Vec::new(), limit: 0 };
-            let counted = store.workspaces(&every).map_err(|error| self.store_failure(&error))?;
-            counted.1.saturating_sub(total)
-        };
+        // Before the states are looked at, since it changes them.
+        attention.extend(self.expire_due(request.limit)?);
+        let (records, total, left_out) = self.matching(request)?;
         let mut workspaces = Vec::with_capacity(records.len());
         for record in records {
             let (record, lost) = self.looked_at(record)?;
             attention.extend(lost);
-            workspaces.push(self.row(&record)?);
+            workspaces.push(self.row(&record, request.size)?);
         }
-        Ok(Listing { workspaces, total, left_out, attention })
+        Ok(WorkspaceListing { workspaces, total, left_out, attention })
     }
 
-    /// Settles what dead callers left, in every workspace that has an open intent.
-    fn reconcile_all(&self) -> Result<Vec<String>, Failure> {
-        let intents = self.open()?.open_intents(None).map_err(|e| self.store_failure(&e))?;
-        let workspaces: BTreeSet<WorkspaceId> =
-            intents.into_iter().map(|intent| intent.workspace).collect();
+    /// Returns what a listing shows, how many match in all, and how many are in states that were not asked for.
+    fn matching(&self, request: &ListRequest) -> Result<(Vec<WorkspaceRecord>, u64, u64), Failure> {
+        let store = self.open()?;
+        let wanted = WorkspaceFilter {
+            states: request.states.clone(),
+            owner: request.owner.clone(),
+            labels: request.labels.clone(),
+            limit: request.limit,
+            ..WorkspaceFilter::default()
+        };
+        let failed = |error| self.store_failure(&error);
+        let (records, total) = store.workspaces(&wanted).map_err(failed)?;
+        if request.states.is_empty() {
+            return Ok((records, total, 0));
+        }
+        let every = WorkspaceFilter { states: Vec::new(), limit: 0, ..wanted };
+        let (_, all) = store.workspaces(&every).map_err(failed)?;
+        Ok((records, total, all.saturating_sub(total)))
+    }
+
+    /// Settles what dead callers left, in every workspace of this provider that has an open intent.
+    pub(crate) fn reconcile_all(&self) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
-        for id in workspaces {
-            // One workspace that cannot be settled, or is another provider's, does not hide the others.
+        for id in self.unsettled_workspaces()? {
+            // One workspace that cannot be settled does not hide the others.
             match self.known(&id).and_then(|record| self.reconcile(&record, Held::Nothing)) {
                 Ok(settled) => notes.extend(settled),
+                Err(failure) if failure.reason == "other_provider" => {}
                 Err(failure) => notes.push(format!("workspace {id} is not settled: {failure}")),
             }
         }
         Ok(notes)
+    }
+
+    fn unsettled_workspaces(&self) -> Result<BTreeSet<WorkspaceId>, Failure> {
+        let intents = self.open()?.open_intents(None).map_err(|e| self.store_failure(&e))?;
+        Ok(intents.into_iter().map(|intent| intent.workspace).collect())
+    }
+
+    /// Settles what dead callers left, in every workspace of this provider, and says what was done in each.
+    ///
+    /// # Errors
+    /// [`Failure`] where the store cannot be read.
+    pub fn reconcile_everything(&self) -> Result<Reconciled, Failure> {
+        let done = self.reconcile_all()?;
+        Ok(Reconciled { done, open: self.open_work()? })
+    }
+
+    /// Returns every intent that is open in a workspace of this provider. It settles nothing.
+    ///
+    /// # Errors
+    /// [`Failure`] where the store or the provider cannot be read.
+    pub fn open_work(&self) -> Result<Vec<OpenWork>, Failure> {
+        let intents = self.open()?.open_intents(None).map_err(|e| self.store_failure(&e))?;
+        let mut work = Vec::new();
+        for intent in intents {
+            let Ok(record) = self.known(&intent.workspace) else { continue };
+            let alive = match &intent.job {
+                Some(job) => {
+                    let found = self.provider.recover(&record.id, job, &self.settling());
+                    found.map_err(|error| self.provider_failure(error))? == Recovered::Alive
+                }
+                None => {
+                    let slots = Slots::All(record.policy.policy.budget.concurrency);
+                    matches!(self.attempt(&record, slots)?, Attempt::Taken)
+                }
+            };
+            let (verb, id) = (intent.kind.name(), &intent.workspace);
+            let of = intent.job.map(|job| format!(" of job {job}")).unwrap_or_default();
+            work.push(OpenWork { what: format!("a {verb}{of} in workspace {id}"), alive });
+        }
+        Ok(work)
     }
 
     /// Looks whether a workspace that reads `ready` is still there; one that is not reads `failed` from now on.
@@ -148,12 +185,19 @@ impl Engine<'_> {
         }
     }
 
-    fn row(&self, record: &WorkspaceRecord) -> Result<Row, Failure> {
+    fn row(&self, record: &WorkspaceRecord, measure: bool) -> Result<WorkspaceRow, Failure> {
         let store = self.open()?;
         let jobs = store.jobs(&record.id).map_err(|error| self.store_failure(&error))?;
         let artifacts = self.artifacts(record)?;
         let last = jobs.iter().rev().find_map(|job| job.outcome.as_ref());
-        Ok(Row {
+        let ours = record.provider == self.provider.name();
+        let storage_bytes = if measure && ours && record.state != WorkspaceState::Destroyed {
+            let seen = self.provider.inspect(&record.id, &self.cx());
+            Some(seen.map_err(|error| self.provider_failure(error))?.storage_bytes)
+        } else {
+            last.map(|outcome| outcome.usage.storage_bytes)
+        };
+        Ok(WorkspaceRow {
             workspace_id: record.id.as_str().into(),
             state: record.state.name().into(),
             provider: record.provider.name().into(),
@@ -161,8 +205,9 @@ impl Engine<'_> {
             created_at: record.created_at.to_iso(),
             age_seconds: self.now().millis_since(record.created_at) / 1_000,
             jobs: jobs.len() as u64,
-            storage_bytes: last.map(|outcome| outcome.usage.storage_bytes),
+            storage_bytes,
             artifacts_pending: pending(&artifacts).len() as u64,
+            about: AboutFacts::of(&record.about),
         })
     }
 }

@@ -220,8 +220,11 @@ impl Engine<'_> {
     pub(crate) fn find(&self, handle: &str) -> Result<Found, Failure> {
         match self.named(handle)? {
             Named::Workspace(record) => {
-                let notes = self.reconcile(&record, Held::Nothing)?;
+                let mut notes = self.reconcile(&record, Held::Nothing)?;
                 let record = self.known(&record.id)?;
+                notes.extend(record.pruned_at.map(|at| {
+                    format!("the jobs and the output of workspace {handle} were pruned at {at}")
+                }));
                 Ok(Found { named: Named::Workspace(Box::new(record)), notes })
             }
             Named::Job(record, job) if job.outcome.is_none() => {

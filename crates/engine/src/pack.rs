@@ -9,10 +9,10 @@ use crate::text::{printable, quoted};
 use bailiwick_contract::artifact::{ArtifactRecord, Retention};
 use bailiwick_contract::enforcement::{Label, Mechanism};
 use bailiwick_contract::error::Failure;
-use bailiwick_contract::id::JobId;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::package::{
-    Artifact, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage, Status,
+    AboutFacts, Artifact, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage, Status,
 };
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::record::WorkspaceRecord;
@@ -52,6 +52,32 @@ impl Engine<'_> {
                 policy: PolicyFacts(
                     Limit::ALL.map(|limit| (limit, record.policy.facts(limit))).into(),
                 ),
+                about: AboutFacts::of(&record.about),
+                ..Facts::default()
+            },
+        }
+    }
+
+    /// Returns a package of a verb that concerns no workspace in particular.
+    pub(crate) fn blank(&self, begun: Timestamp) -> ResultPackage {
+        let now = self.now();
+        ResultPackage {
+            outcome_summary: String::new(),
+            status: Status::Success,
+            key_findings: Vec::new(),
+            evidence: Vec::new(),
+            artifacts: Vec::new(),
+            warnings: Vec::new(),
+            resource_usage: ResourceUsage::default(),
+            provenance: Provenance {
+                started_at: begun.to_iso(),
+                finished_at: now.to_iso(),
+                ..Provenance::default()
+            },
+            attention: Vec::new(),
+            facts: Facts {
+                provider: self.provider.name().name().into(),
+                duration_ms: now.millis_since(begun),
                 ..Facts::default()
             },
         }
@@ -64,15 +90,14 @@ impl Engine<'_> {
         bound: Option<Bound>,
         job: Option<&JobId>,
     ) -> Report {
-        let exit = package.status.exit_code();
-        let Some(Bound { max_bytes, nine }) = bound else {
-            return Report { package, exit, cut: false };
-        };
-        let sections = if nine { Sections::Nine } else { Sections::All };
         let handle = job.map_or(package.provenance.workspace_id.as_str(), JobId::as_str).to_owned();
         let retrieval = Retrieval { handle, job: job.map(|job| job.as_str().into()) };
-        let Bounded { package, cut } = bounded(package, max_bytes, &retrieval, sections);
-        Report { package, exit, cut }
+        within(package, bound, &retrieval)
+    }
+
+    /// Returns the report of a package that no record can be asked for again.
+    pub(crate) fn report_once(&self, package: ResultPackage, bound: Option<Bound>) -> Report {
+        within(package, bound, &Retrieval { handle: String::new(), job: None })
     }
 
     /// Returns the line that says an artifact still has to be exported.
@@ -81,15 +106,29 @@ impl Engine<'_> {
         record: &WorkspaceRecord,
         artifact: &ArtifactRecord,
     ) -> String {
+        self.pending_line_of(&record.id, artifact)
+    }
+
+    /// The same, where the workspace's id is all there is.
+    pub(crate) fn pending_line_of(&self, id: &WorkspaceId, artifact: &ArtifactRecord) -> String {
         let name = artifact.declaration.name.as_bytes();
         format!(
-            "artifact '{}' is declared but not exported: {} export {} {} --to PATH",
+            "artifact '{}' is declared but not exported: {} export {id} {} --to PATH",
             printable(name),
             self.program,
-            record.id,
             quoted(name)
         )
     }
+}
+
+fn within(package: ResultPackage, bound: Option<Bound>, retrieval: &Retrieval) -> Report {
+    let exit = package.status.exit_code();
+    let Some(Bound { max_bytes, nine }) = bound else {
+        return Report { package, exit, cut: false };
+    };
+    let sections = if nine { Sections::Nine } else { Sections::All };
+    let Bounded { package, cut } = bounded(package, max_bytes, retrieval, sections);
+    Report { package, exit, cut }
 }
 
 /// Refuses a bound below the floor; called before a verb does anything.

@@ -66,10 +66,12 @@ impl Engine<'_> {
         let record = self.living(id).map_err(|f| self.or_job(f, id, "put", rest))?;
         let _hold = self.take_all(&record)?;
         let notes = self.reconcile(&record, Held::All)?;
-        let record = self.ready(&request.workspace)?;
-        let delivery = delivery(self.room(&record)?, ignore)?;
+        let told = |failure: Failure| failure.noting(&notes);
+        let record = self.ready(&request.workspace).map_err(told)?;
+        let room = self.room(&record).map_err(told)?;
+        let delivery = delivery(room, ignore).map_err(told)?;
         let ledger = delivery.ledger.clone();
-        let landed = self.copy_in(&record, delivery, None, request.overwrite)?;
+        let landed = self.copy_in(&record, delivery, None, request.overwrite).map_err(told)?;
         let mut package = copied(self.draft(&record, begun), request, &landed);
         let ignored_by = request.ignore_file.as_ref().map(|path| path.as_os_str().as_bytes());
         package.key_findings.extend(ledger.findings(ignored_by));
@@ -94,6 +96,9 @@ impl Engine<'_> {
 
     /// Returns the refusal of a verb that needs a ready workspace.
     pub(crate) fn not_ready(&self, record: &WorkspaceRecord) -> Failure {
+        if let Some(over) = self.over(record) {
+            return over;
+        }
         let (id, state) = (&record.id, record.state);
         Failure::user(
             "workspace_not_ready",

@@ -13,7 +13,7 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::job::{JobOutcome, JobStatus, OutputFacts, Reason, Usage};
-use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
+use bailiwick_contract::journal::{Change, Entry, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::provider::{ByteSink, Hold, ProviderError, Recovered, Slots, Streams};
 use bailiwick_contract::record::{OpenIntent, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
@@ -70,10 +70,29 @@ impl<'w> Settling<'w> {
         self.notes.push(format!("reconciled workspace {}: {note}", self.record.id));
         self.batch.close(&intent.id, phase, Some(note));
     }
+
+    /// Returns how many intents the batch closes.
+    fn closed(&self) -> usize {
+        let closes = |entry: &&Entry| matches!(entry.change, Change::IntentClosed { .. });
+        self.batch.entries().iter().filter(closes).count()
+    }
+
+    /// Returns whether the workspace's time is over and nothing is under way there.
+    fn is_due(&self) -> bool {
+        let state = self.batch.state();
+        WorkspaceRecord { state, ..self.record.clone() }.has_to_expire(self.batch.at())
+    }
+
+    fn expire(&mut self) {
+        let (id, at) = (&self.record.id, self.record.about.expires_at.unwrap_or_default());
+        self.notes.push(format!("workspace {id} has expired: its time was over at {at}"));
+        self.batch.step(WorkspaceState::Expired);
+    }
 }
 
 impl Engine<'_> {
-    /// Settles the open intents of one workspace, and returns a line for each that it settled.
+    /// Settles the open intents of one workspace, expires it where its time is over, and returns a line for each thing
+    /// that it did.
     ///
     /// # Errors
     /// [`Failure`] where the store cannot be read or written, or the provider cannot say; what is open stays open.
@@ -83,7 +102,8 @@ impl Engine<'_> {
         held: Held,
     ) -> Result<Vec<String>, Failure> {
         let stuck = record.state == WorkspaceState::Running;
-        if self.intents(&record.id)?.is_empty() && !stuck {
+        let due = record.has_to_expire(self.now());
+        if !stuck && !due && self.intents(&record.id)?.is_empty() {
             return Ok(Vec::new());
         }
         let Some(grip) = self.grip(record, held)? else { return Ok(Vec::new()) };
@@ -99,6 +119,11 @@ impl Engine<'_> {
         }
         if !settling.alive && settling.batch.state() == WorkspaceState::Running {
             settling.batch.step(WorkspaceState::Ready);
+        }
+        let quiet = settling.closed() == intents.len();
+        // A lost one reads `failed`, and the verb that looks for it says so.
+        if quiet && settling.is_due() && self.is_present(&record)? {
+            settling.expire();
         }
         self.commit(settling)
     }
@@ -165,13 +190,20 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
-                Some(outcome) => outcome,
-                None => {
-                    settling.alive = true;
-                    return Ok(());
+            Recovered::Ended(mut outcome) => {
+                // A package that is made again from the record says so too.
+                if outcome.detail.is_none() && !self.is_detached(job)? {
+                    outcome.detail =
+                        Some("nobody waited for its end: a later verb recorded it".into());
                 }
-            },
+                match self.assess_on_record(record, job, *outcome)? {
+                    Some(outcome) => outcome,
+                    None => {
+                        settling.alive = true;
+                        return Ok(());
+                    }
+                }
+            }
             Recovered::NeverStarted => {
                 settling.never_started = true;
                 self.without_end(intent, job, Reason::NeverStarted)
@@ -195,6 +227,12 @@ impl Engine<'_> {
         // What a killed supervisor left behind costs nothing but room; the next call goes on.
         self.provider.sweep(job, &self.settling()).ok();
         Ok(())
+    }
+
+    /// Returns whether nobody was meant to wait for a job.
+    fn is_detached(&self, job: &JobId) -> Result<bool, Failure> {
+        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
+        Ok(found.is_some_and(|job| job.terms.detached))
     }
 
     /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.

@@ -91,6 +91,32 @@ impl fmt::Debug for Live<'_> {
     }
 }
 
+/// What the owner of a new workspace says about it; [`crate::about`] checks it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AboutRequest {
+    /// `--purpose`.
+    pub purpose: Option<String>,
+    /// `--owner`.
+    pub owner: Option<String>,
+    /// `--parent`.
+    pub parent: Option<String>,
+    /// `--label`, in the order of the flags.
+    pub labels: Vec<(String, String)>,
+    /// `--ttl`; none means that it never expires.
+    pub ttl: Option<Duration>,
+    /// `--retain`.
+    pub retain: bool,
+}
+
+/// How far a `create` goes that makes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DryRun {
+    /// `--dry-run`: everything is checked.
+    Check,
+    /// `--dry-run --plan`: and the policy and the isolation plan are shown.
+    Plan,
+}
+
 /// `create`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CreateRequest {
@@ -100,6 +126,10 @@ pub struct CreateRequest {
     pub profile: Option<String>,
     /// The policy flags.
     pub policy: PolicyRequest,
+    /// What its owner says about it.
+    pub about: AboutRequest,
+    /// `--dry-run`: nothing is made.
+    pub dry_run: Option<DryRun>,
     /// The bound of the package; none means unbounded.
     pub bound: Option<Bound>,
 }
@@ -186,6 +216,8 @@ pub struct ExecRequest<'a> {
     pub profile: Option<String>,
     /// The policy flags.
     pub policy: PolicyRequest,
+    /// What its owner says about the workspace.
+    pub about: AboutRequest,
     /// The job.
     pub job: JobRequest,
     /// `--export`; one for each declared name, [`crate::declare::export`] parses one.
@@ -266,11 +298,54 @@ pub struct DestroyRequest {
     pub bound: Option<Bound>,
 }
 
-/// `list`.
+/// `seal`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealRequest {
+    /// The workspace.
+    pub workspace: WorkspaceId,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+/// How long captured output and tombstones are kept, where the caller names no age: 7 days.
+pub const OLDER_THAN_DEFAULT: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+/// How much captured output a home keeps, where the caller names no number: 1 GiB.
+pub const KEEP_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// `prune`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PruneRequest {
+    /// `--apply`; without it the verb only says what it would remove.
+    pub apply: bool,
+    /// `--force`: also expired workspaces with artifacts that were never exported.
+    pub force: bool,
+    /// `--older-than`: how old captured output and tombstones have to be; [`OLDER_THAN_DEFAULT`].
+    pub older_than: Duration,
+    /// `--keep-bytes`: how much captured output is kept of what is younger; [`KEEP_BYTES_DEFAULT`].
+    pub keep_bytes: u64,
+    /// The bound of the package; none means unbounded.
+    pub bound: Option<Bound>,
+}
+
+impl Default for PruneRequest {
+    fn default() -> Self {
+        let (older_than, keep_bytes) = (OLDER_THAN_DEFAULT, KEEP_BYTES_DEFAULT);
+        Self { apply: false, force: false, older_than, keep_bytes, bound: None }
+    }
+}
+
+/// `list`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListRequest {
     /// `--state`, several allowed; none means every state.
     pub states: Vec<WorkspaceState>,
+    /// `--owner`; none means anybody's.
+    pub owner: Option<String>,
+    /// `--label K[=V]`, all of which have to be there.
+    pub labels: Vec<(String, Option<String>)>,
+    /// `--size`: measure each disk, which walks it.
+    pub size: bool,
     /// At most this many, newest first.
     pub limit: u64,
 }

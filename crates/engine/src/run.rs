@@ -41,11 +41,12 @@ impl Engine<'_> {
             Patience { wait: request.wait.unwrap_or(wall_clock), notice: request.notice };
         let hold = self.take_slot(&record, patience)?;
         let notes = self.reconcile(&record, Held::Slot)?;
-        let record = self.usable(&record)?;
-        self.check_names(&record, &request.job)?;
+        let told = |failure: Failure| failure.noting(&notes);
+        let record = self.usable(&record).map_err(told)?;
+        self.check_names(&record, &request.job).map_err(told)?;
         let mut flight = self.flight(&record, &request.job);
         flight.job.terms.detached = request.detach;
-        flight.inputs = self.bring_inputs(&record, &request.job, &flight.job.id)?;
+        flight.inputs = self.bring_inputs(&record, &request.job, &flight.job.id).map_err(told)?;
         let spec = spec_of(&record, &flight.job, &request.job);
         let mut live = LiveSink::of(request.live);
         let mut gate = RunGate { engine: self, record: &record, flight: &mut flight };
@@ -57,7 +58,7 @@ impl Engine<'_> {
             return Ok(self.detached(&record, &flight, notes, request));
         }
         let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
-        let outcome = outcome.map_err(|error| self.provider_failure(error))?;
+        let outcome = outcome.map_err(|error| told(self.provider_failure(error)))?;
         let (outcome, lines) = self.assessed(&record, &mut flight, &*hold, outcome);
         let notes = [notes, lines].concat();
         Ok(self.settle_run(record, &flight, &outcome, &notes, request.bound))
@@ -108,7 +109,7 @@ impl Engine<'_> {
         let shared = record.policy.policy.budget.concurrency > 1;
         let now = self.living(&record.id)?;
         if shared && now.state == WorkspaceState::Running {
-            return Ok(now);
+            return self.in_time(now);
         }
         // What was read decides: a job in another slot may begin at any moment.
         self.check_ready(now)

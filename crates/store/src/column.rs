@@ -107,6 +107,12 @@ pub(crate) fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestam
     whole(row, column).map(Timestamp::from_micros)
 }
 
+/// Reads a column that may be empty, and else holds an instant.
+pub(crate) fn instant_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    row.get::<_, Option<Whole>>(column)
+        .map(|value| value.map(|Whole(number)| Timestamp::from_micros(number)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

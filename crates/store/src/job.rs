@@ -16,10 +16,12 @@ pub(crate) fn add(connection: &Connection, record: &JobRecord) -> Result<(), Fau
             "job id `{id}` is taken: workspace `{workspace}` has a job of that name"
         )));
     }
-    connection
+    // One statement: each costs a process its preparation, and a job is added on the way to its start.
+    let added = connection
         .prepare_cached(
             "INSERT INTO job (id, workspace, status, argv, env_names, env_files, started_at, \
-             outcome, package, terms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             outcome, package, terms) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 \
+             WHERE NOT EXISTS (SELECT 1 FROM pruned_job WHERE id = ?1)",
         )?
         .execute(params![
             record.id.as_str(),
@@ -33,6 +35,12 @@ pub(crate) fn add(connection: &Connection, record: &JobRecord) -> Result<(), Fau
             record.package,
             (!record.terms.is_plain()).then_some(Json(&record.terms)),
         ])?;
+    if added == 0 {
+        let id = &record.id;
+        return Err(Fault::Conflict(format!(
+            "job id `{id}` is taken: a workspace that was pruned had a job of that name"
+        )));
+    }
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod intent;
 mod job;
 mod lock;
 mod log;
+mod prune;
 mod reserve;
 mod schema;
 mod store;

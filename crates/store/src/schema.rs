@@ -30,6 +30,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { to: 1_000, sql: include_str!("../migrations/0005_input.sql") },
     Migration { to: 1_000, sql: include_str!("../migrations/0006_intent.sql") },
     Migration { to: 1_001, sql: include_str!("../migrations/0007_about.sql") },
+    Migration { to: 1_001, sql: include_str!("../migrations/0008_pruned.sql") },
 ];
 
 /// The version of the schema that this program writes.
@@ -40,7 +41,7 @@ const MINORS: u32 = 1_000;
 /// `bail`, in the header of our databases (file(1) and sqlite.org/fileformat.html, offset 68).
 const APPLICATION_ID: i32 = 0x6261_696c;
 /// Every statement of the crate fits, so that each is prepared once a connection.
-const STATEMENTS: usize = 32;
+const STATEMENTS: usize = 48;
 /// SQLite takes a file of one byte for an empty one (`unixFileSize` in os_unix.c) and would begin it anew.
 const EMPTY_BYTES_MAX: u64 = 1;
 
@@ -202,6 +203,12 @@ fn migrate(
     Ok(transaction.commit()?)
 }
 
+/// Has SQLite look at every page, and stop at the first one that is malformed.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" { Ok(()) } else { Err(Fault::Damaged(found)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,12 +270,12 @@ mod tests {
             ("foreign_keys", "1"),
             ("trusted_schema", "0"),
             ("wal_autocheckpoint", "64"),
-            ("user_version", "1000"),
+            ("user_version", "1001"),
         ];
         for (pragma, value) in pragmas {
             assert_eq!(text(&connection, &format!("PRAGMA {pragma}")), value, "{pragma}");
         }
-        assert_eq!(text(&connection, "SELECT schema FROM meta"), "1.0");
+        assert_eq!(text(&connection, "SELECT schema FROM meta"), SCHEMA);
     }
 
     #[test]

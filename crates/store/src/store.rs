@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::home::Home;
 use crate::lock::{WAIT_MAX, WriteLock};
 use crate::log::{LogRow, LogWriter};
-use crate::{artifact, input, intent, job, log, reserve, schema, workspace};
+use crate::{artifact, input, intent, job, log, prune, reserve, schema, workspace};
 use bailiwick_contract::artifact::ArtifactRecord;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
@@ -152,6 +152,10 @@ impl Store for SqliteStore {
         self.read("reading a job", |connection| job::find(connection, id))
     }
 
+    fn pruned_job(&self, id: &JobId) -> Result<Option<WorkspaceId>, StoreError> {
+        self.read("reading a pruned job", |connection| prune::workspace_of(connection, id))
+    }
+
     fn jobs(&self, workspace: &WorkspaceId) -> Result<Vec<JobRecord>, StoreError> {
         self.read("listing jobs", |connection| job::list(connection, workspace))
     }
@@ -166,6 +170,10 @@ impl Store for SqliteStore {
 
     fn open_intents(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<OpenIntent>, StoreError> {
         self.read("listing open intents", |connection| intent::list(connection, workspace))
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.read("checking the state", schema::check)
     }
 }
 
@@ -213,6 +221,7 @@ fn apply(connection: &Connection, entry: &Entry) -> Result<(), Fault> {
         Change::WorkspaceMoved { from, to } => {
             workspace::advance(connection, workspace, *at, *from, *to)
         }
+        Change::WorkspacePruned => prune::prune(connection, workspace, *at),
         Change::ArtifactDeclared { job, declaration } => {
             artifact::declare(connection, workspace, job, declaration)
         }

@@ -1,8 +1,8 @@
 //! Workspaces: their records, their moves, and what stays of them.
 //!
 //! A move happens from the state that the caller saw or not at all; which moves there are is the contract's to say.
-//! Rows stay for good, since an id is never used again.
-use crate::column::{Json, instant, json, json_or_none, micros, name};
+//! Rows stay for good, since an id is never used again; one that was pruned is found by its id only.
+use crate::column::{Json, instant, instant_or_none, json, json_or_none, micros, name};
 use crate::fault::Fault;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_contract::record::{About, WorkspaceRecord};
@@ -22,8 +22,8 @@ pub(crate) fn add(connection: &Connection, record: &WorkspaceRecord) -> Result<(
     connection
         .prepare_cached(
             "INSERT INTO workspace \
-             (id, state, provider, profile, image_digest, policy, created_at, updated_at, about) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             (id, state, provider, profile, image_digest, policy, created_at, updated_at, about, \
+             pruned_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             record.id.as_str(),
@@ -35,6 +35,7 @@ pub(crate) fn add(connection: &Connection, record: &WorkspaceRecord) -> Result<(
             micros(record.created_at),
             micros(record.updated_at),
             (record.about != About::default()).then_some(Json(&record.about)),
+            record.pruned_at.map(micros),
         ])?;
     Ok(())
 }
@@ -79,11 +80,31 @@ pub(crate) fn find(
 ) -> Result<Option<WorkspaceRecord>, Fault> {
     Ok(connection
         .prepare_cached(
-            "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at, about \
-             FROM workspace WHERE id = ?",
+            "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at, about, \
+             pruned_at FROM workspace WHERE id = ?",
         )?
         .query_row([id.as_str()], read)
         .optional()?)
+}
+
+/// What a listing wants, with its states by name.
+struct Wanted<'f> {
+    states: Vec<&'static str>,
+    filter: &'f WorkspaceFilter,
+}
+
+/// Which rows a listing wants. A label is a pair of a key and a value, or null where any value will do.
+macro_rules! conditions {
+    () => {
+        "pruned_at IS NULL \
+         AND (?1 = '[]' OR state IN (SELECT value FROM json_each(?1))) \
+         AND (?2 IS NULL OR about ->> '$.owner' = ?2) \
+         AND NOT EXISTS (SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS \
+           (SELECT 1 FROM json_each(about, '$.labels') AS has WHERE has.key = wanted.value ->> 0 \
+            AND ifnull(wanted.value ->> 1, has.value) = has.value)) \
+         AND (?4 IS NULL OR about ->> '$.expires_at' <= ?4) \
+         AND (?5 IS NULL OR updated_at <= ?5)"
+    };
 }
 
 /// Lists workspaces, newest first, and counts all that match; both in the caller's transaction.
@@ -91,24 +112,47 @@ pub(crate) fn list(
     connection: &Connection,
     filter: &WorkspaceFilter,
 ) -> Result<(Vec<WorkspaceRecord>, u64), Fault> {
-    let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(
-        "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at, about \
-         FROM workspace WHERE ?1 = '[]' OR state IN (SELECT value FROM json_each(?1)) \
-         ORDER BY ordinal DESC LIMIT ?2",
-    )?;
-    let rows = statement.query_map(params![Json(&states), limit], read)?;
-    Ok((rows.collect::<Result<_, _>>()?, count(connection, &states)?))
+    let states = filter.states.iter().map(|state| state.name()).collect();
+    let wanted = Wanted { states, filter };
+    Ok((rows(connection, &wanted)?, count(connection, &wanted)?))
 }
 
-fn count(connection: &Connection, states: &[&str]) -> Result<u64, Fault> {
+fn rows(connection: &Connection, wanted: &Wanted<'_>) -> Result<Vec<WorkspaceRecord>, Fault> {
+    let WorkspaceFilter { owner, labels, overdue_at, unchanged_since, limit, .. } = wanted.filter;
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT id, state, provider, profile, image_digest, policy, created_at, updated_at, about, \
+         pruned_at FROM workspace WHERE ",
+        conditions!(),
+        " ORDER BY ordinal DESC LIMIT ?6"
+    ))?;
+    let rows = statement.query_map(
+        params![
+            Json(&wanted.states),
+            owner,
+            Json(labels),
+            overdue_at.map(micros),
+            unchanged_since.map(micros),
+            i64::try_from(*limit).unwrap_or(i64::MAX),
+        ],
+        read,
+    )?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn count(connection: &Connection, wanted: &Wanted<'_>) -> Result<u64, Fault> {
+    let WorkspaceFilter { owner, labels, overdue_at, unchanged_since, .. } = wanted.filter;
     let number: i64 = connection
-        .prepare_cached(
-            "SELECT count(*) FROM workspace \
-             WHERE ?1 = '[]' OR state IN (SELECT value FROM json_each(?1))",
-        )?
-        .query_row([Json(states)], |row| row.get(0))?;
+        .prepare_cached(concat!("SELECT count(*) FROM workspace WHERE ", conditions!()))?
+        .query_row(
+            params![
+                Json(&wanted.states),
+                owner,
+                Json(labels),
+                overdue_at.map(micros),
+                unchanged_since.map(micros),
+            ],
+            |row| row.get(0),
+        )?;
     Ok(number.cast_unsigned())
 }
 
@@ -123,5 +167,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<WorkspaceRecord> {
         created_at: instant(row, 6)?,
         updated_at: instant(row, 7)?,
         about: json_or_none(row, 8)?.unwrap_or_default(),
+        pruned_at: instant_or_none(row, 9)?,
     })
 }

@@ -2,10 +2,12 @@
 //!
 //! A value is parsed where clap meets it, so that the error names the flag; whatever could hold a secret (`--env`) or
 //! need not be text (argv, paths, names) stays an `OsString` until a verb's own parser takes it, which never echoes it.
+mod about;
 mod host_path;
 mod job;
 mod policy;
 
+pub(crate) use about::{AboutArgs, wanted_label};
 pub(crate) use job::JobArgs;
 pub(crate) use policy::PolicyArgs;
 

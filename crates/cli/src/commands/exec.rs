@@ -2,7 +2,7 @@
 //!
 //! If an export fails, the workspace is kept and named.
 use crate::app::App;
-use crate::args::{CommonArgs, JobArgs, PolicyArgs};
+use crate::args::{AboutArgs, CommonArgs, JobArgs, PolicyArgs};
 use crate::output::{LiveOutput, Outcome};
 use crate::progress::Progress;
 use bailiwick_contract::error::Failure;
@@ -33,6 +33,8 @@ pub(crate) struct Args {
     job: JobArgs,
     #[command(flatten)]
     policy: PolicyArgs,
+    #[command(flatten)]
+    about: AboutArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -67,6 +69,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         job: args.job.request(args.command)?,
         policy: args.policy.request(&app.settings.home()?)?,
         live: Live(stream.then_some(&listen)),
+        about: args.about.request(),
         bound: Some(args.common.bound()),
     };
     let engine = app.engine(&args.common.base)?;

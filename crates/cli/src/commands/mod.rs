@@ -15,8 +15,10 @@ mod list;
 mod logs;
 mod man;
 mod overview;
+mod prune;
 mod put;
 mod run;
+mod seal;
 mod stop;
 mod version;
 mod wait;
@@ -97,8 +99,12 @@ verbs! {
     Inspect in inspect,
     /// Publish a declared artifact to a host path, verified by its digest
     Export in export,
+    /// End what can happen in a workspace, and keep it readable
+    Seal in seal,
     /// Remove a workspace
     Destroy in destroy,
+    /// Remove what nobody needs any more; previews unless --apply is given
+    Prune in prune,
     /// List workspaces, newest first
     List in list,
     /// Print captured output; it outlives its workspace

@@ -28,9 +28,10 @@ use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
 use bailiwick_contract::id::ID_BYTES_MAX;
 use bailiwick_contract::job::{CheckResult, Measurement, QuotaEvent};
 use bailiwick_contract::package::{
-    Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
+    AboutFacts, Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
 };
 use bailiwick_contract::policy::Limit;
+use std::collections::BTreeMap;
 
 /// The smallest bound: what the facts about nine limits and two long ids need at the worst (module docs).
 pub const FLOOR: usize = 2_048;
@@ -70,6 +71,12 @@ const CUT: &str = "...[cut]";
 /// Stands for a text where there is no room for [`CUT`].
 const GONE: &str = "...";
 
+/// What returns a package that is on no record.
+const AGAIN: &str = "the same with --max-result-bytes 1MiB";
+
+/// Stands for the labels that are missing; no label's key has a bracket.
+const LABELS_CUT: &str = "...[cut]";
+
 /// How many budgets of a text the excerpts get together.
 const EXCERPT_SHARES: usize = 16;
 /// How many budgets of a text a list gets.
@@ -78,7 +85,8 @@ const LIST_SHARES: usize = 4;
 /// The words of the commands that return what was cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retrieval {
-    /// What `inspect` is asked for: the job for a job's package, else the workspace.
+    /// What `inspect` is asked for: the job for a job's package, else the workspace; empty where there is no record to ask
+    /// for, as of a dry run.
     pub handle: String,
     /// What `logs` is asked for where a piece of evidence names no source.
     pub job: Option<String>,
@@ -86,10 +94,16 @@ pub struct Retrieval {
 
 impl Retrieval {
     fn whole(&self) -> String {
+        if self.handle.is_empty() {
+            return AGAIN.into();
+        }
         format!("bailiwick inspect {} --full", id_word(&self.handle))
     }
 
     fn section(&self, section: &str) -> String {
+        if self.handle.is_empty() {
+            return AGAIN.into();
+        }
         format!("{} --section {section}", self.whole())
     }
 
@@ -265,14 +279,15 @@ impl Cutter<'_> {
         let unmarked = |total: usize| if self.level < COMPACT { total } else { 0 };
         let inputs = unmarked(full.provenance.inputs.len());
         let quota_events = unmarked(full.facts.quota_events.len());
+        let about = usize::from(full.facts.about.is_some() && self.level < COMPACT);
         let output = usize::from(full.facts.output.is_some() && self.level < FACTS);
         let declared = full.facts.checks.len() + full.facts.measurements.len();
         let declared = unmarked(declared);
         let least = self.level == LEAST;
-        let [other, inputs, quota_events, output] = if least {
-            [inputs + quota_events + output + declared, 0, 0, 0]
+        let [other, inputs, quota_events, about, output] = if least {
+            [inputs + quota_events + about + output + declared, 0, 0, 0, 0]
         } else {
-            [declared, inputs, quota_events, output]
+            [declared, inputs, quota_events, about, output]
         };
         let lists = [
             ("key_findings", unmarked(full.key_findings.len())),
@@ -282,6 +297,7 @@ impl Cutter<'_> {
             ("other", other),
             ("inputs", inputs),
             ("quota_events", quota_events),
+            ("about", about),
             ("output", output),
         ];
         let lost = lists.iter().filter(|(_, count)| *count > 0).map(|(name, count)| match count {
@@ -437,6 +453,33 @@ impl Cutter<'_> {
             quota_events: self.list(&full.quota_events, "facts"),
             checks: self.list(&full.checks, "facts"),
             measurements: self.list(&full.measurements, "facts"),
+            about: full.about.as_ref().filter(|_| self.level >= COMPACT).map(|it| self.about(it)),
+            // Seven numbers, in a package that has no policy: there is always room for them.
+            prune: full.prune,
+        }
+    }
+
+    fn about(&self, full: &AboutFacts) -> AboutFacts {
+        let text = |text: &Option<String>| text.as_ref().map(|text| self.text(text, "facts"));
+        let mut left = LIST_SHARES * self.budget();
+        let paid = full.labels.iter().map_while(|(key, value)| {
+            let value = self.text(value, "facts");
+            left = left.checked_sub(6 + line_cost(&[key, &value]))?;
+            Some((key.clone(), value))
+        });
+        let mut labels: BTreeMap<String, String> = paid.collect();
+        if labels.len() < full.labels.len() {
+            let command = self.retrieval.section("facts");
+            let marker = list_marker(labels.len(), full.labels.len(), self.command(&command));
+            labels.insert(LABELS_CUT.into(), marker);
+        }
+        AboutFacts {
+            purpose: text(&full.purpose),
+            owner: text(&full.owner),
+            parent: text(&full.parent),
+            labels,
+            expires_at: full.expires_at.clone(),
+            retain: full.retain,
         }
     }
 

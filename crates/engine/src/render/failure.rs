@@ -6,9 +6,18 @@ use super::escape::escape_line;
 use super::json::json_line;
 use bailiwick_contract::error::{ExitCode, Failure};
 
-/// Returns `error: …` and, where there is something to do, `hint: …`; without a final newline.
+/// Returns `error: …`, where there is something to do `hint: …`, and a `note: …` for each thing that was settled on the
+/// way; without a final newline.
 #[must_use]
 pub fn failure_text(failure: &Failure) -> String {
+    let mut text = failure_lines(failure);
+    for note in &failure.notes {
+        text.extend(["\nnote: ", &escape_line(note)]);
+    }
+    text
+}
+
+fn failure_lines(failure: &Failure) -> String {
     let message = escape_line(&failure.message);
     let error = if failure.code >= ExitCode::PolicyDenied {
         format!("error: [{}] {message}", failure.code.category())
@@ -46,6 +55,17 @@ mod tests {
         .assert_eq(&failure_text(&failure));
         expect![[r#"{"code": 3, "message": "this host can only watch memory=\u001b[2J536870912", "remediation": "pass --allow-watched", "category": "policy_denied", "reason": "limit_unenforceable", "retryable": false}"#]]
         .assert_eq(&failure_json(&failure));
+    }
+
+    #[test]
+    fn what_was_settled_on_the_way_is_told_too() {
+        let notes = ["reconciled workspace a: its\nremoval was finished".to_owned()];
+        let failure = Failure::user("workspace_destroyed", "gone", "").noting(&notes);
+        expect![[r"
+            error: gone
+            note: reconciled workspace a: its\nremoval was finished"]]
+        .assert_eq(&failure_text(&failure));
+        assert!(failure_json(&failure).contains("\"notes\": [\"reconciled workspace a:"));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use super::escape::{push_block, push_fenced, push_inline};
 use bailiwick_contract::enforcement::{LimitFacts, LimitValue};
 use bailiwick_contract::job::{CheckResult, Measurement, OutputFacts, QuotaEvent};
 use bailiwick_contract::package::{
-    Artifact, Evidence, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
+    AboutFacts, Artifact, Evidence, Facts, PolicyFacts, Provenance, PruneFacts, ResourceUsage,
+    ResultPackage,
 };
 use bailiwick_contract::policy::Limit;
 use std::fmt::{self, Write as _};
@@ -173,6 +174,8 @@ impl Page {
             quota_events,
             checks,
             measurements,
+            about,
+            prune,
         } = facts;
         self.optional("- ", "exit_status", *exit_status);
         self.optional("- ", "signal", *signal);
@@ -194,6 +197,47 @@ impl Page {
             self.0.push_str("- measurements:\n");
             self.list("  ", measurements, Self::measurement);
         }
+        if let Some(about) = about {
+            self.about(about);
+        }
+        if let Some(prune) = prune {
+            self.prune(*prune);
+        }
+    }
+
+    fn about(&mut self, about: &AboutFacts) {
+        let AboutFacts { purpose, owner, parent, labels, expires_at, retain } = about;
+        self.0.push_str("- about:\n");
+        let texts = [("purpose", purpose), ("owner", owner), ("parent", parent)];
+        for (key, text) in texts.into_iter().chain([("expires_at", expires_at)]) {
+            if let Some(text) = text {
+                self.text("  - ", key, text);
+            }
+        }
+        if *retain {
+            self.word("  - ", "retain", retain);
+        }
+        if !labels.is_empty() {
+            self.0.push_str("  - labels:\n");
+            for (key, value) in labels {
+                self.0.push_str("    - ");
+                push_inline(&mut self.0, key);
+                self.text("", "", value);
+            }
+        }
+    }
+
+    fn prune(&mut self, prune: PruneFacts) {
+        let PruneFacts { applied, workspaces, kept, outputs, tombstones, leftovers, freed_bytes } =
+            prune;
+        self.0.push_str("- prune:\n");
+        self.word("  - ", "applied", applied);
+        self.word("  - ", "workspaces", workspaces);
+        self.word("  - ", "kept", kept);
+        self.word("  - ", "outputs", outputs);
+        self.word("  - ", "tombstones", tombstones);
+        self.word("  - ", "leftovers", leftovers);
+        self.word("  - ", "freed_bytes", freed_bytes);
     }
 
     fn policy(&mut self, policy: &PolicyFacts) {

@@ -3,8 +3,8 @@ use super::*;
 use bailiwick_contract::enforcement::{Label, LimitFacts, LimitValue, Mechanism};
 use bailiwick_contract::job::{CheckResult, Measurement, OutputFacts, QuotaEvent};
 use bailiwick_contract::package::{
-    Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage,
-    Status,
+    AboutFacts, Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, PruneFacts,
+    ResourceUsage, ResultPackage, Status,
 };
 use bailiwick_contract::policy::Limit;
 use expect_test::expect;
@@ -139,6 +139,8 @@ fn facts(sha256: String) -> Facts {
         quota_events: Vec::new(),
         checks: Vec::new(),
         measurements: Vec::new(),
+        about: None,
+        prune: None,
     }
 }
 
@@ -443,6 +445,66 @@ fn worst_facts(text: &str, texts: &[String]) -> Facts {
         ],
         checks: vec![check_named(text); 40],
         measurements: vec![Measurement { name: text.into(), value: Some(text.into()) }; 40],
+        about: Some(worst_about(text)),
+        prune: None,
+    }
+}
+
+fn worst_about(text: &str) -> AboutFacts {
+    let long = || Some(text.to_owned());
+    AboutFacts {
+        purpose: long(),
+        owner: long(),
+        parent: long(),
+        labels: (0..40).map(|n| (format!("{n}{}", "k".repeat(62)), text.to_owned())).collect(),
+        expires_at: Some("2026-11-30T17:41:38.785206+00:00".into()),
+        retain: true,
+    }
+}
+
+#[test]
+fn what_an_owner_says_is_cut_with_the_rest_and_says_so() {
+    let mut package = sample();
+    package.facts.about = Some(worst_about(&"owner ".repeat(40)));
+    let cut = check_bound(&package, 6_000, &retrieval()).package;
+    let about = cut.facts.about.expect("there is room for some of it");
+    assert!(about.labels.len() < 40 && about.labels.contains_key("...[cut]"), "{about:?}");
+    assert!(about.purpose.is_some());
+    let least = check_bound(&package, FLOOR, &retrieval()).package;
+    assert_eq!(least.facts.about, None);
+    assert!(least.warnings.last().expect("one").contains("about 1"), "{:?}", least.warnings);
+}
+
+#[test]
+fn what_an_owner_says_cannot_begin_a_line_of_ours() {
+    let mut package = sample();
+    let forged = "x\n## Status\n\nfailure\n- about:".to_owned();
+    package.facts.about = Some(AboutFacts {
+        purpose: Some(forged.clone()),
+        labels: [("k".into(), forged)].into(),
+        ..AboutFacts::default()
+    });
+    let page = markdown(&package, Sections::All);
+    assert_eq!(page.lines().filter(|line| line.starts_with("## Status")).count(), 1, "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("- about:")).count(), 1, "{page}");
+    let bare = markdown(&sample(), Sections::All);
+    assert!(!bare.contains("about:") && !json(&sample(), Sections::All).contains("\"about\""));
+}
+
+#[test]
+fn a_package_on_no_record_names_no_record_where_it_is_cut() {
+    let mut package = sample();
+    package.facts.policy = PolicyFacts::default();
+    package.facts.prune = Some(PruneFacts { freed_bytes: u64::MAX, ..PruneFacts::default() });
+    package.key_findings = vec!["finding ".repeat(100); 40];
+    package.attention = vec!["attention ".repeat(20); 40];
+    let once = Retrieval { handle: String::new(), job: None };
+    for max_bytes in [FLOOR, 4_096, 8_192] {
+        let cut = check_bound(&package, max_bytes, &once).package;
+        assert_eq!(cut.facts.prune, package.facts.prune);
+        let text = json(&cut, Sections::All);
+        assert!(!text.contains("inspect  --full"), "{text}");
+        assert!(text.contains("the same with --max-result-bytes 1MiB"), "{text}");
     }
 }
 

@@ -176,12 +176,14 @@ fn a_listing_names_what_there_is() {
     let world = World::with_demo();
     world.create("other").expect("created");
     world.run(declaring()).expect("ran");
-    let all = world.engine().list(&ListRequest { states: Vec::new(), limit: 10 }).expect("listed");
+    let all =
+        world.engine().list(&ListRequest { limit: 10, ..ListRequest::default() }).expect("listed");
     let ids: Vec<_> = all.workspaces.iter().map(|row| row.workspace_id.as_str()).collect();
     assert_eq!((ids, all.total), (vec!["other", "demo"], 2));
     assert_eq!(all.left_out, 0);
     world.destroy(true).expect("destroyed");
-    let ready = ListRequest { states: vec![WorkspaceState::Ready], limit: 10 };
+    let ready =
+        ListRequest { states: vec![WorkspaceState::Ready], limit: 10, ..ListRequest::default() };
     let ready = world.engine().list(&ready).expect("listed");
     assert_eq!((ready.workspaces.len(), ready.total, ready.left_out), (1, 1, 1));
     assert_eq!((all.workspaces[1].jobs, all.workspaces[1].artifacts_pending), (1, 1));

@@ -2,11 +2,15 @@
 //!
 //! The fakes keep the contract's promises (all-or-nothing, conflicts, holds that end with their owner), so that what
 //! holds here holds over the real ones; the tests of `bailiwick-providers` prove that of the native one.
+mod about;
 mod checks;
+mod cost;
 mod detach;
+mod ending;
 mod exec;
 mod lifecycle;
 mod provider;
+mod prune;
 mod reconcile;
 mod refusals;
 mod store;

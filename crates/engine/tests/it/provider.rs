@@ -15,6 +15,7 @@ use bailiwick_contract::provider::{
     Listed, ListedKind, Listing, Orphan, OutputBytes, OutputPart, Ports, Profile, Provider,
     ProviderError, ProviderName, Recovered, Removed, Slots, StopReply, Streams, WorkspaceSpec,
 };
+use bailiwick_contract::time::Timestamp;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -71,6 +72,9 @@ pub(crate) struct Inner {
     pub(crate) makes_directory: Option<std::path::PathBuf>,
     pub(crate) write_fails: bool,
     pub(crate) remove_fails: bool,
+    pub(crate) discard_fails: bool,
+    /// When the output of each job last changed.
+    pub(crate) output_at: BTreeMap<JobId, Timestamp>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -288,6 +292,7 @@ impl Provider for FakeProvider {
         gate.open().map_err(ProviderError::Gate)?;
         assert!(!script.kills_caller, "the caller is killed here");
         let mut inner = self.begin(id, job, &script);
+        inner.output_at.insert(job.id.clone(), cx.clock.now());
         while script.endless && !inner.stopped.contains(&job.id) {
             inner = self.0.1.wait(inner).expect("not poisoned");
         }
@@ -326,6 +331,7 @@ impl Provider for FakeProvider {
         gate.open().map_err(ProviderError::Gate)?;
         let script = self.script_of(job);
         let mut inner = self.begin(id, job, &script);
+        inner.output_at.insert(job.id.clone(), cx.clock.now());
         *inner.held.entry(id.clone()).or_default() += 1;
         let (provider, id, jobs) = (self.clone(), id.clone(), Mutex::default());
         assert!(hold.count > 0 && hold.id == id);
@@ -422,16 +428,21 @@ impl Provider for FakeProvider {
     }
 
     fn kept_outputs(&self, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
+        let inner = self.inner();
         let kept = |(job, bytes): (&JobId, &Vec<u8>)| KeptOutput {
             job: job.clone(),
             bytes: bytes.len() as u64,
-            changed_at: cx.clock.now(),
+            changed_at: inner.output_at.get(job).copied().unwrap_or_else(|| cx.clock.now()),
         };
-        Ok(self.inner().outputs.iter().map(kept).collect())
+        Ok(inner.outputs.iter().map(kept).collect())
     }
 
     fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        self.called("discard_output").outputs.remove(job);
+        let mut inner = self.called("discard_output");
+        if inner.discard_fails {
+            return Err(broken("remove the output"));
+        }
+        inner.outputs.remove(job);
         Ok(())
     }
 

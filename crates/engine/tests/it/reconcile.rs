@@ -63,7 +63,7 @@ fn an_exec_whose_caller_died_is_finished_or_kept() {
     let world = World::new();
     world.die(|| drop(world.exec(job(&["true"]))));
     world.provider.inner().recovered.insert(last_job(&world), ended(&world.cx()));
-    let all = ListRequest { states: Vec::new(), limit: 10 };
+    let all = ListRequest { limit: 10, ..ListRequest::default() };
     let notes = world.engine().list(&all).expect("listed").attention;
     assert!(notes.iter().any(|line| line.contains("its removal was finished")), "{notes:?}");
     assert_eq!(world.state(), WorkspaceState::Destroyed);
@@ -180,7 +180,7 @@ fn every_verb_that_meets_a_lost_workspace_records_it_and_names_the_way_out() {
     }
     let world = World::with_demo();
     world.provider.inner().disks.clear();
-    let all = ListRequest { states: Vec::new(), limit: 10 };
+    let all = ListRequest { limit: 10, ..ListRequest::default() };
     let listing = world.engine().list(&all).expect("listed");
     assert_eq!(listing.workspaces[0].state, "failed");
     assert!(listing.attention[0].contains("bailiwick destroy demo"), "{:?}", listing.attention);
@@ -281,7 +281,7 @@ fn a_listing_removes_what_an_exec_left_before_its_record() {
     for (id, files) in disks {
         world.provider.inner().disks.insert(ws(id), files.into_iter().collect());
     }
-    let all = ListRequest { states: Vec::new(), limit: 10 };
+    let all = ListRequest { limit: 10, ..ListRequest::default() };
     let lines = world.engine().list(&all).expect("listed").attention;
     assert!(lines[0].contains("of workspace empty"), "{lines:?}");
     assert!(lines[1].starts_with("workspace used is on no record, and is kept"), "{lines:?}");

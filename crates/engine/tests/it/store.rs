@@ -4,6 +4,7 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::journal::{Change, Entry};
 use bailiwick_contract::record::{JobRecord, OpenIntent, WorkspaceRecord};
+use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::store::{Receipts, Store, StoreError, StorePort, WorkspaceFilter};
 use std::sync::Mutex;
 
@@ -17,6 +18,9 @@ pub(crate) struct Tables {
     /// The kinds of the changes of each batch.
     pub(crate) batches: Vec<Vec<&'static str>>,
     pub(crate) opened: u32,
+    pub(crate) pruned: Vec<(JobId, WorkspaceId)>,
+    /// How often something was read.
+    pub(crate) reads: u64,
     /// How many batches succeed before the disk is full; none means always.
     pub(crate) room: Option<u32>,
 }
@@ -58,6 +62,7 @@ impl Tables {
                 }
                 (record.state, record.updated_at) = (to, entry.at);
             }
+            Change::WorkspacePruned => self.prune(entry)?,
             Change::ArtifactDeclared { job, declaration } => {
                 if self.artifact(id, &declaration.name).is_some() {
                     return Err(conflict("the name is taken".into()));
@@ -93,6 +98,24 @@ impl Tables {
         Ok(())
     }
 
+    fn prune(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        let id = &entry.workspace;
+        let open = self.intents.iter().any(|open| open.workspace == *id);
+        let found = self.workspaces.iter_mut().find(|known| known.id == *id);
+        let record = found.ok_or_else(|| conflict("no such workspace".into()))?;
+        if open || record.state != WorkspaceState::Destroyed || record.pruned_at.is_some() {
+            return Err(conflict(format!("{id} cannot be pruned")));
+        }
+        record.pruned_at = Some(entry.at);
+        let (gone, kept): (Vec<JobRecord>, Vec<JobRecord>) =
+            std::mem::take(&mut self.jobs).into_iter().partition(|job| job.workspace == *id);
+        self.jobs = kept;
+        self.pruned.extend(gone.into_iter().map(|job| (job.id, id.clone())));
+        self.artifacts.retain(|(owner, _)| owner != id);
+        self.inputs.retain(|(owner, _)| owner != id);
+        Ok(())
+    }
+
     fn artifact(
         &mut self,
         id: &WorkspaceId,
@@ -106,6 +129,12 @@ impl Tables {
 impl MemoryStore {
     pub(crate) fn tables(&self) -> std::sync::MutexGuard<'_, Tables> {
         self.0.lock().expect("no test panics while it holds the tables")
+    }
+
+    fn reading(&self) -> std::sync::MutexGuard<'_, Tables> {
+        let mut tables = self.tables();
+        tables.reads += 1;
+        tables
     }
 }
 
@@ -138,46 +167,66 @@ impl Store for MemoryStore {
     }
 
     fn workspace(&self, id: &WorkspaceId) -> Result<Option<WorkspaceRecord>, StoreError> {
-        Ok(self.tables().workspaces.iter().find(|record| record.id == *id).cloned())
+        Ok(self.reading().workspaces.iter().find(|record| record.id == *id).cloned())
     }
 
     fn workspaces(
         &self,
         filter: &WorkspaceFilter,
     ) -> Result<(Vec<WorkspaceRecord>, u64), StoreError> {
-        let wanted = |record: &&WorkspaceRecord| {
-            filter.states.is_empty() || filter.states.contains(&record.state)
+        let labelled = |record: &WorkspaceRecord| {
+            filter.labels.iter().all(|(key, value)| {
+                let has = record.about.labels.get(key);
+                has.is_some_and(|has| value.as_ref().is_none_or(|value| value == has))
+            })
         };
-        let all: Vec<_> = self.tables().workspaces.iter().rev().filter(wanted).cloned().collect();
+        let wanted = |record: &&WorkspaceRecord| {
+            record.pruned_at.is_none()
+                && (filter.states.is_empty() || filter.states.contains(&record.state))
+                && (filter.owner.is_none() || record.about.owner == filter.owner)
+                && labelled(record)
+                && filter.overdue_at.is_none_or(|at| record.is_overdue(at))
+                && filter.unchanged_since.is_none_or(|at| record.updated_at <= at)
+        };
+        let all: Vec<_> = self.reading().workspaces.iter().rev().filter(wanted).cloned().collect();
         let total = all.len() as u64;
         let limit = usize::try_from(filter.limit).expect("a small limit");
         Ok((all.into_iter().take(limit).collect(), total))
     }
 
     fn job(&self, id: &JobId) -> Result<Option<JobRecord>, StoreError> {
-        Ok(self.tables().jobs.iter().find(|record| record.id == *id).cloned())
+        Ok(self.reading().jobs.iter().find(|record| record.id == *id).cloned())
+    }
+
+    fn pruned_job(&self, id: &JobId) -> Result<Option<WorkspaceId>, StoreError> {
+        let tables = self.reading();
+        Ok(tables.pruned.iter().find(|(job, _)| job == id).map(|(_, of)| of.clone()))
     }
 
     fn jobs(&self, workspace: &WorkspaceId) -> Result<Vec<JobRecord>, StoreError> {
-        let tables = self.tables();
+        let tables = self.reading();
         Ok(tables.jobs.iter().filter(|job| job.workspace == *workspace).cloned().collect())
     }
 
     fn artifacts(&self, workspace: &WorkspaceId) -> Result<Vec<ArtifactRecord>, StoreError> {
-        let tables = self.tables();
+        let tables = self.reading();
         let own = tables.artifacts.iter().filter(|(owner, _)| owner == workspace);
         Ok(own.map(|(_, artifact)| artifact.clone()).collect())
     }
 
     fn inputs(&self, workspace: &WorkspaceId) -> Result<Vec<InputRecord>, StoreError> {
-        let tables = self.tables();
+        let tables = self.reading();
         let own = tables.inputs.iter().filter(|(owner, _)| owner == workspace);
         Ok(own.map(|(_, input)| input.clone()).collect())
     }
 
     fn open_intents(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<OpenIntent>, StoreError> {
-        let tables = self.tables();
+        let tables = self.reading();
         let wanted = |open: &&OpenIntent| workspace.is_none_or(|id| open.workspace == *id);
         Ok(tables.intents.iter().filter(wanted).cloned().collect())
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }

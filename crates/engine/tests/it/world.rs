@@ -6,12 +6,14 @@ use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::{CancelToken, Clock, Entropy, OpCx};
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::listing::WorkspaceListing;
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::time::Timestamp;
 use bailiwick_engine::Engine;
 use bailiwick_engine::requests::{
-    Bound, CreateRequest, DestroyRequest, ExecRequest, ExportRequest, ExportTarget, InspectRequest,
-    JobRequest, Live, PutRequest, Report, RunRequest, StopRequest, WaitRequest,
+    AboutRequest, Bound, CreateRequest, DestroyRequest, ExecRequest, ExportRequest, ExportTarget,
+    InspectRequest, JobRequest, ListRequest, Live, PutRequest, Report, RunRequest, SealRequest,
+    StopRequest, WaitRequest,
 };
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -108,6 +110,42 @@ impl World {
 
     pub(crate) fn create(&self, id: &str) -> Result<Report, Failure> {
         self.engine().create(&CreateRequest { workspace: Some(ws(id)), ..CreateRequest::default() })
+    }
+
+    pub(crate) fn create_about(&self, id: &str, about: AboutRequest) -> Result<Report, Failure> {
+        let workspace = Some(ws(id));
+        self.engine().create(&CreateRequest { workspace, about, ..CreateRequest::default() })
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).expect("some days");
+        self.clock.0.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    pub(crate) fn seal(&self) -> Result<Report, Failure> {
+        self.engine().seal(&SealRequest { workspace: ws("demo"), bound: None })
+    }
+
+    pub(crate) fn list(&self, request: &ListRequest) -> WorkspaceListing {
+        let request = ListRequest { limit: 100, ..request.clone() };
+        self.engine().list(&request).expect("listed")
+    }
+
+    /// Destroys every workspace that is not gone.
+    pub(crate) fn destroy_all(&self) {
+        let records = self.store.tables().workspaces.clone();
+        for record in records.iter().filter(|one| one.state != WorkspaceState::Destroyed) {
+            let (workspace, bound) = (record.id.clone(), None);
+            self.engine()
+                .destroy(&DestroyRequest { workspace, force: true, bound })
+                .expect("destroyed");
+        }
+    }
+
+    pub(crate) fn state_of(&self, id: &str) -> WorkspaceState {
+        let tables = self.store.tables();
+        tables.workspaces.iter().find(|record| record.id == ws(id)).expect("there").state
     }
 
     pub(crate) fn run(&self, job: JobRequest) -> Result<Report, Failure> {

@@ -12,7 +12,7 @@ use bailiwick_isolation::spawn::Supervisor;
 use bailiwick_isolation::{spawn, wire};
 use sha2::{Digest as _, Sha256};
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,8 +69,16 @@ fn key(options: &NativeOptions) -> String {
     )
 }
 
+/// A pipe or a device in the place of the file is no cache, and opening it waits for nobody.
 fn read(path: &Path) -> Option<HostFacts> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 fn write(path: &Path, facts: &HostFacts) -> io::Result<()> {

@@ -38,7 +38,7 @@ fn refused(home: &Path) -> StoreError {
 }
 
 fn list(store: &SqliteStore) -> Result<u64, StoreError> {
-    let filter = WorkspaceFilter { states: Vec::new(), limit: 10 };
+    let filter = WorkspaceFilter { limit: 10, ..WorkspaceFilter::default() };
     store.workspaces(&filter).map(|(_, count)| count)
 }
 

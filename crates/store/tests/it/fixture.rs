@@ -70,6 +70,7 @@ pub(crate) fn workspace(id: &WorkspaceId, state: WorkspaceState, micros: u64) ->
             expires_at: Some(at(micros + 1)),
             ..About::default()
         },
+        pruned_at: None,
     }
 }
 

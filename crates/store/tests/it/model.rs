@@ -2,7 +2,7 @@
 use crate::fixture::*;
 use bailiwick_contract::artifact::{ArtifactRecord, Retention};
 use bailiwick_contract::bytes::ByteString;
-use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::job::JobStatus;
 use bailiwick_contract::journal::{Change, Entry, IntentDetail, IntentKind, Phase};
@@ -24,6 +24,7 @@ struct Model {
     inputs: Vec<(WorkspaceId, InputRecord)>,
     intents: Vec<OpenIntent>,
     rows: BTreeMap<WorkspaceId, u64>,
+    pruned: BTreeMap<JobId, WorkspaceId>,
 }
 
 /// `None` where the change does not fit.
@@ -50,11 +51,13 @@ impl Model {
                 (record.state == *from && from.next().contains(to)).then_some(())?;
                 (record.state, record.updated_at) = (*to, entry.at);
             }
+            Change::WorkspacePruned => self.prune(entry)?,
             Change::InputsAdded { inputs } => {
                 self.inputs.extend(inputs.iter().map(|input| (ws.clone(), input.clone())));
             }
             Change::JobAdded { record } => {
-                let free = self.jobs.iter().all(|known| known.id != record.id);
+                let free = self.jobs.iter().all(|known| known.id != record.id)
+                    && !self.pruned.contains_key(&record.id);
                 (free && record.workspace == *ws).then(|| self.jobs.push(record.clone()))?;
             }
             Change::JobEnded { job, outcome, package } => {
@@ -68,6 +71,20 @@ impl Model {
         let row = self.rows.entry(ws.clone()).or_default();
         *row += 1;
         Some(*row)
+    }
+
+    fn prune(&mut self, entry: &Entry) -> Fits {
+        let ws = &entry.workspace;
+        let quiet = self.intents.iter().all(|open| open.workspace != *ws);
+        let record = self.workspaces.iter_mut().find(|record| record.id == *ws)?;
+        (quiet && record.state == Destroyed && record.pruned_at.is_none()).then_some(())?;
+        record.pruned_at = Some(entry.at);
+        let gone = self.jobs.iter().filter(|job| job.workspace == *ws);
+        self.pruned.extend(gone.map(|job| (job.id.clone(), ws.clone())));
+        self.jobs.retain(|job| job.workspace != *ws);
+        self.artifacts.retain(|(of, _)| of != ws);
+        self.inputs.retain(|(of, _)| of != ws);
+        Some(())
     }
 
     fn intent(&mut self, entry: &Entry) -> Fits {
@@ -133,15 +150,25 @@ impl Model {
 
     /// Reads the store into a model.
     fn read(store: &SqliteStore) -> Result<Self, StoreError> {
-        let filter = WorkspaceFilter { states: Vec::new(), limit: u64::MAX };
+        let filter = WorkspaceFilter { limit: u64::MAX, ..WorkspaceFilter::default() };
         let (mut workspaces, _) = store.workspaces(&filter)?;
         workspaces.reverse();
+        // What was pruned is in no listing.
+        let all = WORKSPACES.map(|id| store.workspace(&workspace_id(id)));
+        let all: Vec<_> =
+            all.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        workspaces.extend(all.into_iter().filter(|record| record.pruned_at.is_some()));
         let mut model = Self { workspaces, intents: store.open_intents(None)?, ..Self::default() };
         for ws in WORKSPACES.map(workspace_id) {
             let pair = |record| (ws.clone(), record);
             model.jobs.extend(store.jobs(&ws)?);
             model.artifacts.extend(store.artifacts(&ws)?.into_iter().map(pair));
             model.inputs.extend(store.inputs(&ws)?.into_iter().map(|input| (ws.clone(), input)));
+            for job in JOBS.map(job_id) {
+                if store.pruned_job(&job)?.as_ref() == Some(&ws) {
+                    model.pruned.insert(job, ws.clone());
+                }
+            }
             match store.verify(ws.as_str())? {
                 0 => {}
                 rows => drop(model.rows.insert(ws, rows)),
@@ -153,6 +180,11 @@ impl Model {
     /// The order that [`Model::read`] finds: by workspace, then by insertion.
     fn sorted(&self) -> Self {
         let mut model = self.clone();
+        model.workspaces.sort_by_key(|record| record.pruned_at.is_some());
+        let place =
+            |record: &WorkspaceRecord| WORKSPACES.iter().position(|id| *id == record.id.as_str());
+        let kept = model.workspaces.partition_point(|record| record.pruned_at.is_none());
+        model.workspaces[kept..].sort_by_key(place);
         model.jobs.sort_by(|a, b| a.workspace.cmp(&b.workspace));
         model.artifacts.sort_by(|a, b| a.0.cmp(&b.0));
         model.inputs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -161,12 +193,13 @@ impl Model {
 }
 
 const WORKSPACES: [&str; 2] = ["wa", "wb"];
+const JOBS: [&str; 2] = ["ja", "jb"];
 
 fn change(ws: &WorkspaceId) -> impl Strategy<Value = Change> + use<> {
     let states = [Requested, Provisioning, Ready, Running, Completed, Failed, Cancelled, Destroyed];
     let state = || proptest::sample::select(states.to_vec());
     let name = || proptest::sample::select(vec!["x", ODD_TEXT]);
-    let job_name = || proptest::sample::select(vec!["ja", "jb"]).prop_map(job_id);
+    let job_name = || proptest::sample::select(JOBS.to_vec()).prop_map(job_id);
     let intent = || proptest::sample::select(vec!["ia", "ib"]).prop_map(intent_id);
     let (added, with_job) = (ws.clone(), ws.clone());
     let step = state().prop_flat_map(|from| {
@@ -176,6 +209,7 @@ fn change(ws: &WorkspaceId) -> impl Strategy<Value = Change> + use<> {
     let moved = prop_oneof![3 => step, 1 => (state(), state())];
     prop_oneof![
         2 => state().prop_map(move |s: WorkspaceState| Change::WorkspaceAdded { record: workspace(&added, s, 3) }),
+        3 => Just(Change::WorkspacePruned),
         6 => moved.prop_map(|(from, to)| Change::WorkspaceMoved { from, to }),
         3 => job_name().prop_map(move |id| Change::JobAdded { record: job(&id, &with_job, 4) }),
         2 => job_name().prop_map(|job| Change::JobEnded {

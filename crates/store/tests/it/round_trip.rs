@@ -3,7 +3,7 @@ use crate::fixture::*;
 use bailiwick_contract::artifact::{ArtifactRecord, Retention};
 use bailiwick_contract::job::JobStatus;
 use bailiwick_contract::journal::{Change, Entry, IntentDetail, IntentKind, Phase};
-use bailiwick_contract::record::{JobRecord, OpenIntent, WorkspaceRecord};
+use bailiwick_contract::record::{About, JobRecord, OpenIntent, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState::{self, Provisioning, Ready, Requested};
 use bailiwick_contract::store::{Store, StoreError, WorkspaceFilter};
 use bailiwick_store::SqliteStore;
@@ -185,7 +185,8 @@ fn listings_are_newest_first_filtered_bounded_and_counted() {
         drop(store.append(&[entry(&id, 1, Change::WorkspaceAdded { record })]).expect("fits"));
     }
     let list = |states: &[WorkspaceState], limit| {
-        let filter = WorkspaceFilter { states: states.to_vec(), limit };
+        let filter =
+            WorkspaceFilter { states: states.to_vec(), limit, ..WorkspaceFilter::default() };
         let (records, count) = store.workspaces(&filter).expect("reads");
         let ids: Vec<String> = records.iter().map(|record| record.id.to_string()).collect();
         (ids.join(""), count)
@@ -195,6 +196,121 @@ fn listings_are_newest_first_filtered_bounded_and_counted() {
     assert_eq!(list(&[Ready, Requested], 3), ("dcb".into(), 4));
     assert_eq!(list(&[WorkspaceState::Failed], 3), (String::new(), 0));
     assert_eq!(list(&[], 0), (String::new(), 4));
+}
+
+#[test]
+fn listings_are_narrowed_by_what_an_owner_says() {
+    let home = tempfile::tempdir().expect("a directory");
+    let store = open(home.path());
+    let add = |name: &str, owner: Option<&str>, labels: &[(&str, &str)], expires: u64| {
+        let id = workspace_id(name);
+        let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into()));
+        let (owner, expires_at) = (owner.map(str::to_owned), (expires > 0).then(|| at(expires)));
+        let about = About { owner, labels: labels.collect(), expires_at, ..About::default() };
+        let record = WorkspaceRecord { about, ..workspace(&id, Ready, expires) };
+        drop(store.append(&[entry(&id, 1, Change::WorkspaceAdded { record })]).expect("fits"));
+    };
+    add("a", None, &[], 0);
+    add("b", Some("amy"), &[("tier", "one"), ("x/y.z", "'\" $")], 5);
+    add("c", Some("amy"), &[("tier", "two")], 9);
+    let list = |filter: WorkspaceFilter| {
+        let (records, count) =
+            store.workspaces(&WorkspaceFilter { limit: 9, ..filter }).expect("reads");
+        assert_eq!(records.len() as u64, count);
+        records.iter().map(|record| record.id.to_string()).collect::<String>()
+    };
+    let every = WorkspaceFilter::default;
+    let labelled = |key: &str, value: Option<&str>| {
+        let labels = vec![(key.to_owned(), value.map(str::to_owned))];
+        list(WorkspaceFilter { labels, ..every() })
+    };
+    assert_eq!(list(every()), "cba");
+    assert_eq!(list(WorkspaceFilter { owner: Some("amy".into()), ..every() }), "cb");
+    assert_eq!(list(WorkspaceFilter { owner: Some("am".into()), ..every() }), "");
+    assert_eq!(labelled("tier", None), "cb");
+    assert_eq!(labelled("tier", Some("two")), "c");
+    assert_eq!(labelled("tier", Some("three")), "");
+    assert_eq!(labelled("x/y.z", Some("'\" $")), "b");
+    assert_eq!(labelled("x", None), "");
+    assert_eq!(list(WorkspaceFilter { overdue_at: Some(at(5)), ..every() }), "b");
+    assert_eq!(list(WorkspaceFilter { overdue_at: Some(at(4)), ..every() }), "");
+    assert_eq!(list(WorkspaceFilter { unchanged_since: Some(at(5)), ..every() }), "ba");
+}
+
+#[test]
+fn a_pruned_tombstone_keeps_its_ids_and_its_journal_and_nothing_else() {
+    let home = tempfile::tempdir().expect("a directory");
+    let store = open(home.path());
+    let ws = workspace_id("ws-x");
+    for batch in exec("x") {
+        drop(store.append(&batch).expect("fits"));
+    }
+    let more = vec![
+        Change::InputsAdded { inputs: vec![input(b"a", 0)] },
+        Change::ArtifactDeclared { job: job_id("job-x"), declaration: declaration("a") },
+        opened("int-9", IntentKind::Export, None),
+    ];
+    let more: Vec<Entry> = more.into_iter().map(|change| entry(&ws, 3, change)).collect();
+    drop(store.append(&more).expect("fits"));
+    let prune = [entry(&ws, 9, Change::WorkspacePruned)];
+    let error = store.append(&prune).expect_err("something is open");
+    assert!(error.to_string().contains("has an open intent"), "{error}");
+    drop(store.append(&[entry(&ws, 4, closed("int-9"))]).expect("fits"));
+    assert_eq!(store.jobs(&ws).expect("reads").len(), 1, "nothing was kept of the refused batch");
+    drop(store.append(&prune).expect("a tombstone"));
+
+    let store = open(home.path());
+    let record = store.workspace(&ws).expect("reads").expect("its id stays");
+    assert_eq!(record.pruned_at, Some(at(9)));
+    assert!(store.jobs(&ws).expect("reads").is_empty());
+    assert!(store.artifacts(&ws).expect("reads").is_empty());
+    assert!(store.inputs(&ws).expect("reads").is_empty());
+    assert_eq!(store.job(&job_id("job-x")).expect("reads"), None);
+    assert_eq!(store.pruned_job(&job_id("job-x")).expect("reads"), Some(ws.clone()));
+    let all = WorkspaceFilter { limit: 9, ..WorkspaceFilter::default() };
+    assert_eq!(store.workspaces(&all).expect("reads"), (Vec::new(), 0));
+    assert_eq!(store.verify(ws.as_str()).expect("chained"), 19, "the log is as it was");
+    let error = store.append(&prune).expect_err("once");
+    assert!(error.to_string().contains("was pruned before"), "{error}");
+    let [again, _] = exec("x");
+    assert!(store.append(&again).expect_err("taken").to_string().contains("`ws-x` is taken"));
+    let other = workspace_id("other");
+    let record = job(&job_id("job-x"), &other, 1);
+    let added = Change::WorkspaceAdded { record: workspace(&other, Ready, 1) };
+    let batch = [entry(&other, 1, added), entry(&other, 1, Change::JobAdded { record })];
+    let error = store.append(&batch).expect_err("taken");
+    assert!(error.to_string().contains("job id `job-x` is taken"), "{error}");
+}
+
+#[test]
+fn only_a_tombstone_is_pruned() {
+    let home = tempfile::tempdir().expect("a directory");
+    let store = with_job(home.path());
+    let what = conflict(append(&store, vec![Change::WorkspacePruned]));
+    assert!(what.contains("is requested, and only a destroyed one"), "{what}");
+    assert_eq!(store.jobs(&workspace_id("ws")).expect("reads").len(), 1);
+}
+
+#[test]
+fn a_page_that_was_scribbled_on_is_found() {
+    let home = tempfile::tempdir().expect("a directory");
+    let store = open(home.path());
+    for number in 0..200 {
+        for batch in exec(&number.to_string()) {
+            drop(store.append(&batch).expect("fits"));
+        }
+    }
+    store.check().expect("sound");
+    drop(store);
+    // Without its write-ahead log the file is what a checkpoint left, which is whole.
+    let database = home.path().join("state.db");
+    let mut bytes = std::fs::read(&database).expect("reads");
+    assert!(bytes.len() > 8 * 4_096, "{}", bytes.len());
+    let page = 4 * 4_096;
+    bytes[page..page + 4_096].fill(0xa5);
+    std::fs::write(&database, &bytes).expect("writes");
+    let error = open(home.path()).check().expect_err("damaged");
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
 }
 
 #[test]
