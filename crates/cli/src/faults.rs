@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 /// The changes that an append can hold; [`kind`] finds a change's place in it.
-const CHANGES: [&str; 10] = [
+const CHANGES: [&str; 11] = [
     "intent_opened",
     "intent_closed",
     "workspace_added",
@@ -34,6 +34,7 @@ const CHANGES: [&str; 10] = [
     "inputs_added",
     "job_added",
     "job_ended",
+    "workspace_pruned",
 ];
 
 /// Exhaustive, so that a new change is declared, and has to be passed by the matrix.
@@ -49,6 +50,7 @@ fn kind(change: &Change) -> &'static str {
         Change::InputsAdded { .. } => 7,
         Change::JobAdded { .. } => 8,
         Change::JobEnded { .. } => 9,
+        Change::WorkspacePruned => 10,
     }]
 }
 
@@ -180,6 +182,14 @@ impl Store for FaultyStore {
 
     fn job(&self, id: &JobId) -> Result<Option<JobRecord>, StoreError> {
         self.0.job(id)
+    }
+
+    fn pruned_job(&self, id: &JobId) -> Result<Option<WorkspaceId>, StoreError> {
+        self.0.pruned_job(id)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.0.check()
     }
 
     fn jobs(&self, workspace: &WorkspaceId) -> Result<Vec<JobRecord>, StoreError> {

@@ -275,11 +275,11 @@ fn files(known: &Known<'_>, found: &mut Vec<Finding>) {
     if let Some(file) = scenario.taken {
         taken(known, file, found);
     }
-    if seen.state != "ready" {
+    if !matches!(seen.state.as_str(), "ready" | "completed") {
         return;
     }
     let Some(tree) = &seen.tree else {
-        found.push(Finding::Lost("the workspace is ready, and has no disk".into()));
+        found.push(Finding::Lost("the workspace can be read, and has no disk".into()));
         return;
     };
     for file in scenario.kept {

@@ -512,6 +512,41 @@ pub(crate) const ALL: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
+        name: "seal",
+        setup: MADE,
+        target: &["seal", "--json", "ws"],
+        job: Some(GOOD),
+        kept: OLD,
+        artifact: Some(OUT),
+        ends: &["ready", "completed"],
+        done: &["completed"],
+        again: Again::Always,
+        ..NOTHING
+    },
+    Scenario {
+        name: "expire",
+        setup: &[(0, &["create", "--json", "--workspace-id", "ws", "--ttl", "1ms"])],
+        target: &["list", "--json"],
+        ends: &["expired"],
+        done: &["expired"],
+        ..NOTHING
+    },
+    Scenario {
+        name: "prune",
+        setup: &[
+            CREATE,
+            (0, &["put", "--json", "ws", "old.txt", "in.txt"]),
+            (0, RUN_GOOD),
+            (0, &["destroy", "--json", "--force", "ws"]),
+            (0, &["create", "--json", "--workspace-id", "other", "--ttl", "1ms"]),
+        ],
+        target: &["prune", "--json", "--apply", "--older-than", "1ms"],
+        ends: &["destroyed"],
+        done: &["destroyed"],
+        again: Again::Always,
+        ..NOTHING
+    },
+    Scenario {
         name: "settle-create",
         wreck: Some(Wreck { line: CREATE.1, plan: "1 before caller effect:create" }),
         target: &["list", "--json"],
