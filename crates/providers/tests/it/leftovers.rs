@@ -116,6 +116,8 @@ fn what_a_supervisor_leaves_that_was_killed_after_its_answer_is_removed_later() 
     world.run(&ended);
     let groups = group_name(world.home(), &ended.id);
     let parents = parents_of_groups(&world);
+    // Its supervisor still tidies up.
+    until("the groups are gone", SOON, || cgroups_holding(&groups).is_empty().then_some(()));
     for parent in &parents {
         fs::create_dir(parent.join(&groups)).expect("a group");
     }
