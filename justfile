@@ -17,3 +17,6 @@ schemas *FLAGS:
 
 bench *FLAGS:
     cargo xtask bench {{FLAGS}}
+
+conformance:
+    cargo xtask conformance

@@ -43,6 +43,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Runs `command` to its end, its standard error shown, and returns whether it exited with 0 and what it printed.
+///
+/// # Errors
+/// When it does not start.
+pub(crate) fn printed(command: &mut Command) -> Result<(bool, String), Failure> {
+    let shown = format!("{command:?}");
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().map_err(Failure::at(&shown))?;
+    Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
 /// Returns whether `program` is in one of the standard directories.
 pub(crate) fn has_program(program: &str) -> bool {
     ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]

@@ -14,7 +14,7 @@ pub const PATH_BYTES_MAX: usize = 4_095;
 /// One file that was copied in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRecord {
-    /// The host path, as it was given and walked.
+    /// The host path, as it was given and walked; `-:NAME` for a file of an archive on standard input.
     pub source: ByteString,
     /// Where it landed.
     pub destination: WsPath,

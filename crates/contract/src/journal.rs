@@ -68,10 +68,6 @@ pub struct Entry {
 }
 
 /// What an entry says and does.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a batch holds a dozen of them, once; a box would be one more thing to say everywhere"
-)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(

@@ -11,6 +11,7 @@ pub mod bytes;
 pub mod context;
 pub mod enforcement;
 pub mod error;
+pub mod files;
 pub mod id;
 pub mod input;
 pub mod job;

@@ -1,12 +1,13 @@
 //! What a job was declared to leave: checks that have to hold, and numbers that it wrote.
 //!
 //! A check is a job of its own, run after its job under the same hold and within what is left of its wall clock; both are
-//! settled in one batch. It gets its job's directory, but none of the variables that were forwarded to it. Whoever settles
-//! a job for a dead caller runs no check: one that is not on record counts as not run.
+//! settled in one batch. It gets its job's directory, but none of the variables that were forwarded to it. `wait` runs those of
+//! a job that nobody else began to check; any other verb that settles a job for a dead caller runs none, and one that is not
+//! on record counts as not run.
 use crate::engine::Engine;
+use crate::flight::Flight;
 use crate::job::narrowed;
 use crate::journal::Batch;
-use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::{IntentId, JobId};
@@ -14,14 +15,13 @@ use bailiwick_contract::job::{
     CheckDeclaration, CheckResult, JobOutcome, JobSpec, JobStatus, JobTerms, MeasureDeclaration,
     Measurement, Stdin,
 };
-use bailiwick_contract::journal::{Change, IntentDetail, IntentKind};
+use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::{Evidence, EvidenceKind, ResultPackage};
 use bailiwick_contract::provider::{ByteSink, Gate, Hold, OutputPart, Ports, Recovered};
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
 use bailiwick_contract::state::WorkspaceState;
 use core::error::Error;
 use core::time::Duration;
-use sha2::{Digest as _, Sha256};
 
 /// The most bytes of a file that holds a measurement: a number and some blanks.
 const MEASURE_BYTES_MAX: usize = 4_096;
@@ -41,51 +41,48 @@ pub(crate) struct CheckRun {
 pub(crate) struct Checked {
     /// One for each declaration, in their order.
     pub(crate) results: Vec<CheckResult>,
-    /// Those that were run.
-    pub(crate) runs: Vec<CheckRun>,
-    /// Why others were not, where that does not follow from how the job ended.
+    /// Why some were not run, where that does not follow from how the job ended.
     pub(crate) notes: Vec<String>,
 }
 
 /// Why a check was not run.
 enum NotRun {
-    /// Another verb runs the checks of this job.
+    /// Another verb took the job over.
     Taken,
     /// Something else stood against it.
     Because(String),
 }
 
 impl Engine<'_> {
-    /// Runs the checks of a job that has ended; `None` where another verb is about to.
+    /// Runs the checks of a job that has ended; `None` where another verb has taken it over.
     pub(crate) fn run_checks(
         &self,
         record: &WorkspaceRecord,
-        job: &JobRecord,
+        flight: &mut Flight<'_>,
         hold: &dyn Hold,
         outcome: &JobOutcome,
     ) -> Option<Checked> {
-        let mut checked = Checked::default();
-        let begun = self.clock.monotonic();
+        let (mut checked, begun) = (Checked::default(), self.clock.monotonic());
         // A job that was ended by somebody else is not looked at: it did not get as far as its end.
-        let mut wanted = matches!(outcome.status, JobStatus::Success | JobStatus::PartialSuccess)
-            || outcome.status == JobStatus::Failure;
-        for declared in &job.terms.checks {
-            let left_ms = left_ms(record, job, outcome, self.clock.monotonic() - begun);
+        let by_itself = [JobStatus::Success, JobStatus::PartialSuccess, JobStatus::Failure];
+        let mut wanted = by_itself.contains(&outcome.status);
+        for declared in flight.job.terms.checks.clone() {
+            let taken = self.clock.monotonic().saturating_sub(begun);
+            let left_ms = left_ms(record, &flight.job, outcome, taken);
             if !wanted || self.cancel.is_cancelled() {
-                checked.results.push(not_run(declared));
+                checked.results.push(not_run(&declared));
                 continue;
             }
-            match self.run_check(record, job, declared, left_ms, hold) {
+            match self.run_check(record, flight, &declared, left_ms, hold) {
                 Ok(run) => {
                     wanted = run.outcome.status != JobStatus::Cancelled;
-                    checked.results.push(result_of(declared, &run.job.id, Some(&run.outcome)));
-                    checked.runs.push(run);
+                    checked.results.push(result_of(&declared, &run.job.id, Some(&run.outcome)));
+                    flight.checks.push(run);
                 }
-                Err(NotRun::Taken) if checked.runs.is_empty() => return None,
-                Err(NotRun::Taken) => checked.results.push(not_run(declared)),
+                Err(NotRun::Taken) => return None,
                 Err(NotRun::Because(why)) => {
                     checked.notes.push(format!("check '{}' was not run: {why}", declared.name));
-                    checked.results.push(not_run(declared));
+                    checked.results.push(not_run(&declared));
                 }
             }
         }
@@ -95,7 +92,7 @@ impl Engine<'_> {
     fn run_check(
         &self,
         record: &WorkspaceRecord,
-        parent: &JobRecord,
+        flight: &mut Flight<'_>,
         declared: &CheckDeclaration,
         left_ms: u64,
         hold: &dyn Hold,
@@ -104,7 +101,7 @@ impl Engine<'_> {
             let why = "nothing is left of the job's wall clock".into();
             return Err(NotRun::Because(why));
         }
-        let mut job = self.check_job_of(record, parent, declared, left_ms);
+        let mut job = self.check_job_of(record, &flight.job, declared, left_ms);
         let spec = JobSpec {
             id: job.id.clone(),
             argv: job.argv.clone(),
@@ -114,7 +111,7 @@ impl Engine<'_> {
             stdin: Stdin::Empty,
         };
         let intent = self.mint_intent();
-        let mut gate = CheckGate { engine: self, record, job: &mut job, intent: &intent };
+        let mut gate = CheckGate { engine: self, record, flight, job: &mut job, intent: &intent };
         let ports = Ports { hold, gate: &mut gate, live: None };
         match self.provider.run(&record.id, &spec, ports, &self.cx()) {
             Ok(outcome) => Ok(CheckRun { job, intent, outcome }),
@@ -137,7 +134,7 @@ impl Engine<'_> {
     ) -> JobRecord {
         let argv = [ByteString::from("sh"), ByteString::from("-c"), declared.command.clone()];
         JobRecord {
-            id: check_id(&parent.id, &declared.name),
+            id: JobId::mint(self.entropy),
             workspace: record.id.clone(),
             argv: argv.into(),
             env_names: Vec::new(),
@@ -166,14 +163,17 @@ impl Engine<'_> {
         if job.terms.checks.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let mut results = Vec::new();
+        let (mut results, runs) = (Vec::new(), self.checks_of(record, job)?);
         for declared in &job.terms.checks {
-            let Some(found) = self.check_on_record(job, declared)? else {
+            let of_name = |run: &&JobRecord| {
+                run.terms.check_of.as_ref().is_some_and(|(_, name)| *name == declared.name)
+            };
+            let Some(found) = runs.iter().find(of_name) else {
                 results.push(not_run(declared));
                 continue;
             };
-            let outcome = match found.outcome {
-                Some(outcome) => Some(outcome),
+            let outcome = match &found.outcome {
+                Some(outcome) => Some(outcome.clone()),
                 None => {
                     let known = self.provider.recover(&record.id, &found.id, &self.settling());
                     match known.map_err(|error| self.provider_failure(error))? {
@@ -188,18 +188,17 @@ impl Engine<'_> {
         Ok(Some(results))
     }
 
-    /// Returns the job that was let go for a check, if one was.
-    pub(crate) fn check_on_record(
+    /// Returns the jobs that were let go for the checks of a job.
+    pub(crate) fn checks_of(
         &self,
+        record: &WorkspaceRecord,
         job: &JobRecord,
-        declared: &CheckDeclaration,
-    ) -> Result<Option<JobRecord>, Failure> {
-        let id = check_id(&job.id, &declared.name);
-        let found = self.open()?.job(&id).map_err(|error| self.store_failure(&error))?;
-        let own = |found: &JobRecord| {
-            found.terms.check_of.as_ref().is_some_and(|(parent, _)| *parent == job.id)
+    ) -> Result<Vec<JobRecord>, Failure> {
+        let jobs = self.open()?.jobs(&record.id).map_err(|error| self.store_failure(&error))?;
+        let own = |run: &JobRecord| {
+            run.terms.check_of.as_ref().is_some_and(|(parent, _)| *parent == job.id)
         };
-        Ok(found.filter(own))
+        Ok(jobs.into_iter().filter(own).collect())
     }
 
     /// Reads the numbers that a job was declared to leave.
@@ -274,22 +273,36 @@ impl Engine<'_> {
 }
 
 /// The gate of a check: its job and its intent, while its workspace goes on running.
-struct CheckGate<'g, 'e> {
+///
+/// With the first check of a job that was taken over, its run changes hands: who is second finds the old intent closed, and
+/// so no check is run twice.
+struct CheckGate<'g, 'e, 'r> {
     engine: &'g Engine<'e>,
     record: &'g WorkspaceRecord,
+    flight: &'g mut Flight<'r>,
     job: &'g mut JobRecord,
     intent: &'g IntentId,
 }
 
-impl Gate for CheckGate<'_, '_> {
+impl Gate for CheckGate<'_, '_, '_> {
     fn open(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let now = self.engine.now();
         self.job.started_at = now;
         let mut batch = Batch::new(&self.record.id, WorkspaceState::Running, now);
+        let (parent, next) = (&self.flight.job.id, self.engine.mint_intent());
+        if self.flight.adopted {
+            let note = format!("job {parent} was taken over to be checked");
+            batch.close(&self.flight.intent, Phase::Reconciled, Some(note));
+            batch.open(&next, IntentKind::Run, Some(parent), IntentDetail::None);
+        }
         batch
             .open(self.intent, IntentKind::Run, Some(&self.job.id), IntentDetail::None)
             .push(Change::JobAdded { record: self.job.clone() });
-        Ok(self.engine.append(&batch)?)
+        self.engine.append(&batch)?;
+        if self.flight.adopted {
+            (self.flight.intent, self.flight.adopted) = (next, false);
+        }
+        Ok(())
     }
 }
 
@@ -305,14 +318,6 @@ impl ByteSink for Small {
         self.0.extend_from_slice(bytes);
         Ok(())
     }
-}
-
-/// Returns the id of the job that runs a check. It follows from the job and the check's name, so that no two verbs can run
-/// the same one: an id is used once.
-fn check_id(job: &JobId, name: &str) -> JobId {
-    let digest = Sha256::digest([b"check", job.as_str().as_bytes(), name.as_bytes()].join(&0));
-    let hex = Digest::new(digest.into()).to_string();
-    JobId::parse(&format!("job-{}", &hex[..12])).expect("hex digits make an id")
 }
 
 /// Returns what is left of a job's wall clock, in milliseconds, once its checks have taken `taken`.
@@ -411,13 +416,5 @@ mod tests {
             check(bad, None);
         }
         assert_eq!(number(b"\xff"), None);
-    }
-
-    #[test]
-    fn the_id_of_a_check_follows_from_its_job_and_its_name() {
-        let job = |id: &str| JobId::parse(id).expect("an id");
-        assert_eq!(check_id(&job("a"), "b"), check_id(&job("a"), "b"));
-        assert_ne!(check_id(&job("a"), "b"), check_id(&job("a"), "c"));
-        assert_ne!(check_id(&job("a"), "b"), check_id(&job("c"), "b"));
     }
 }

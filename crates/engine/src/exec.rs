@@ -4,14 +4,14 @@
 //! then holds every intent, and one more, after everything was done, every outcome.
 use crate::create::spec_of as workspace_spec;
 use crate::engine::Engine;
-use crate::export::{detail_of, export_of, source_path};
+use crate::export::{Parcel, detail_of, export_of, source_path};
 use crate::flight::Flight;
 use crate::inputs::Plan;
 use crate::job::Story;
 use crate::journal::Batch;
 use crate::ledger::Room;
 use crate::pack::{check_bound, exported, pending};
-use crate::publish::Destination;
+use crate::publish::{Clobber, Destination};
 use crate::put::Unrecorded;
 use crate::requests::{Bound, ExecRequest, ExportTarget, Report};
 use crate::run::{LiveSink, check_job, check_timeout, spec_of};
@@ -159,7 +159,7 @@ impl Engine<'_> {
             declaration,
             target,
             source: source_path(&declaration.name)?,
-            destination: Some(Destination::open(&target.destination)?),
+            destination: Some(Destination::open(&target.destination, Clobber::Yes)?),
             intent: self.mint_intent(),
             result: None,
         })
@@ -271,11 +271,11 @@ impl Engine<'_> {
         let Some(destination) = passage.destination.take() else { return };
         // The caller's wish to stop was for the job, which has ended; what it made is not thrown away for it.
         let settled = Engine { cancel: self.settling().cancel, ..*self };
-        let published =
-            settled.publish(record, &passage.source, destination, None, &passage.intent);
-        passage.result = Some(published.map(|(digest, size_bytes)| {
-            export_of(digest, size_bytes, &passage.target.destination)
-        }));
+        let (source, intent) = (&passage.source, &passage.intent);
+        let parcel = Parcel { source, destination, intent, expected: None, tar: false };
+        let published = settled.publish(record, parcel);
+        passage.result =
+            Some(published.map(|published| export_of(published, &passage.target.destination)));
     }
 
     fn settle_exec(

@@ -31,6 +31,8 @@ pub(crate) struct Flight<'a> {
     pub(crate) declares: &'a [ArtifactDeclaration],
     pub(crate) inputs: Vec<InputRecord>,
     pub(crate) intent: IntentId,
+    /// Whether its own caller is gone, and nothing of its checks is on record yet.
+    pub(crate) adopted: bool,
     /// The checks that were run.
     pub(crate) checks: Vec<CheckRun>,
     /// The declared names that were found to be no regular file once the job had ended.
@@ -86,9 +88,7 @@ impl Engine<'_> {
         hold: &dyn Hold,
         outcome: JobOutcome,
     ) -> Option<(JobOutcome, Vec<String>)> {
-        let Checked { results, runs, notes } =
-            self.run_checks(record, &flight.job, hold, &outcome)?;
-        flight.checks = runs;
+        let Checked { results, notes } = self.run_checks(record, flight, hold, &outcome)?;
         let outcome = self.measured(record, &flight.job, outcome);
         Some((with_checks(outcome, results), notes))
     }

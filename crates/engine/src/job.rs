@@ -78,7 +78,11 @@ impl Engine<'_> {
                 });
                 // Where the budget or the excerpt cut it: whence the rest comes, and what all of it was.
                 if bytes.omitted > 0 && !is_gone {
-                    package.evidence.push(self.reference(job, outcome));
+                    package.evidence.push(reference(
+                        self.program,
+                        job.id.as_str(),
+                        &outcome.output,
+                    ));
                 }
             }
             Err(error) => {
@@ -108,24 +112,22 @@ impl Engine<'_> {
             excerpt: excerpt_of(head, bytes.omitted, tail),
         });
     }
+}
 
-    fn reference(&self, job: &JobRecord, outcome: &JobOutcome) -> Evidence {
-        let OutputFacts { bytes, kept, sha256, .. } = &outcome.output;
-        let what = if kept < bytes {
-            format!("{kept} of {bytes} bytes were kept")
-        } else {
-            format!("all {bytes} bytes were kept")
-        };
-        Evidence {
-            label: "whole output".into(),
-            kind: EvidenceKind::Reference,
-            source: job.id.as_str().into(),
-            truncated: kept < bytes,
-            excerpt: format!(
-                "{} logs --raw {}\n{what}; sha256 of all that was produced: {sha256}\n",
-                self.program, job.id
-            ),
-        }
+/// Returns where the whole output of a job can be had, and what its digest is.
+pub(crate) fn reference(program: &str, job: &str, output: &OutputFacts) -> Evidence {
+    let OutputFacts { bytes, kept, sha256, .. } = output;
+    let what = if kept < bytes {
+        format!("{kept} of {bytes} bytes were kept")
+    } else {
+        format!("all {bytes} bytes were kept")
+    };
+    Evidence {
+        label: "whole output".into(),
+        kind: EvidenceKind::Reference,
+        source: job.into(),
+        truncated: kept < bytes,
+        excerpt: format!("{program} logs --raw {job}\n{what}, with sha256 {sha256}\n"),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod exec;
 mod expire;
 pub mod export;
 mod failure;
+pub mod files;
 mod flight;
 pub mod follow;
 pub mod grep;
@@ -39,6 +40,7 @@ pub mod run;
 pub mod seal;
 pub mod stop;
 pub mod text;
+mod tree;
 pub mod wait;
 
 pub use engine::Engine;

@@ -49,7 +49,7 @@ pub struct JobLog {
     pub head_bytes: u64,
     /// Bytes that were produced and are missing between the first `head_bytes` and the rest.
     pub omitted_bytes: u64,
-    /// The produced bytes that were asked for, `[first, before]`; absent where all were.
+    /// The produced bytes that a range holds, `[first, before]`; absent where none was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<(u64, u64)>,
     /// The one stream that was asked for; absent where both were. All figures are those of the stream then.
@@ -259,6 +259,8 @@ impl Engine<'_> {
             Ok(text) => (text.to_owned(), None),
             Err(_) => (STANDARD.encode(&bytes), Some("base64")),
         };
+        let reached = bytes.len() as u64 + omitted_bytes;
+        let range = part.range.map(|(start, end)| (start, end.min(start.saturating_add(reached))));
         let outcome = job.outcome.as_ref();
         let produced = outcome.map(|outcome| produced_of(outcome, part.streams));
         Ok(JobLog {
@@ -270,7 +272,7 @@ impl Engine<'_> {
             output_bytes: produced.unwrap_or(bytes.len() as u64),
             head_bytes,
             omitted_bytes,
-            range: part.range,
+            range,
             stream: stream_name(part.streams),
             output,
             encoding,

@@ -3,6 +3,7 @@
 //! A package is built whole and bounded once, at its end. What it says of a job is in `job`; how it is cut and shown, in
 //! `render`.
 use crate::engine::Engine;
+use crate::job::reference;
 use crate::render::{Bounded, FLOOR, Retrieval, Sections, bounded};
 use crate::requests::{Bound, Report};
 use crate::text::{printable, quoted};
@@ -12,7 +13,8 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::InputRecord;
 use bailiwick_contract::package::{
-    AboutFacts, Artifact, Facts, PolicyFacts, Provenance, ResourceUsage, ResultPackage, Status,
+    AboutFacts, Artifact, Evidence, EvidenceKind, Facts, PolicyFacts, Provenance, ResourceUsage,
+    ResultPackage, Status,
 };
 use bailiwick_contract::policy::Limit;
 use bailiwick_contract::record::WorkspaceRecord;
@@ -92,12 +94,28 @@ impl Engine<'_> {
     ) -> Report {
         let handle = job.map_or(package.provenance.workspace_id.as_str(), JobId::as_str).to_owned();
         let retrieval = Retrieval { handle, job: job.map(|job| job.as_str().into()) };
+        let reference = self.reference_if_cut(&package);
+        let first = within(package.clone(), bound, &retrieval);
+        let Some(reference) = reference.filter(|_| is_excerpt_cut(&package, &first.package)) else {
+            return first;
+        };
+        let mut package = package;
+        package.evidence.insert(1, reference);
         within(package, bound, &retrieval)
     }
 
     /// Returns the report of a package that no record can be asked for again.
     pub(crate) fn report_once(&self, package: ResultPackage, bound: Option<Bound>) -> Report {
         within(package, bound, &Retrieval { handle: String::new(), job: None })
+    }
+
+    /// Returns the evidence to add where a bound cuts the output of a package's job; none where it has that already.
+    fn reference_if_cut(&self, package: &ResultPackage) -> Option<Evidence> {
+        let job = package.provenance.job_id.as_str();
+        let (first, output) = (package.evidence.first()?, package.facts.output.as_ref()?);
+        let of_job = first.kind == EvidenceKind::Excerpt && first.source == job;
+        let is_there = package.evidence.iter().any(|one| one.kind == EvidenceKind::Reference);
+        (of_job && !is_there).then(|| reference(self.program, job, output))
     }
 
     /// Returns the line that says an artifact still has to be exported.
@@ -119,6 +137,12 @@ impl Engine<'_> {
             quoted(name)
         )
     }
+}
+
+/// Returns whether a bound cut the first piece of evidence, which is a job's output.
+fn is_excerpt_cut(whole: &ResultPackage, cut: &ResultPackage) -> bool {
+    let excerpt = |package: &ResultPackage| Some(package.evidence.first()?.excerpt.clone());
+    excerpt(whole) != excerpt(cut)
 }
 
 fn within(package: ResultPackage, bound: Option<Bound>, retrieval: &Retrieval) -> Report {

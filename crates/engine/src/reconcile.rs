@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::hold::Attempt;
 use crate::journal::Batch;
 use crate::pack::pending;
+use crate::publish::remove_partial;
 use crate::text::printable;
 use bailiwick_contract::artifact::{ArtifactDeclaration, ArtifactRecord, Digest};
 use bailiwick_contract::error::Failure;
@@ -190,20 +191,13 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
-            Recovered::Ended(mut outcome) => {
-                // A package that is made again from the record says so too.
-                if outcome.detail.is_none() && !self.is_detached(job)? {
-                    outcome.detail =
-                        Some("nobody waited for its end: a later verb recorded it".into());
+            Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
+                Some(outcome) => outcome,
+                None => {
+                    settling.alive = true;
+                    return Ok(());
                 }
-                match self.assess_on_record(record, job, *outcome)? {
-                    Some(outcome) => outcome,
-                    None => {
-                        settling.alive = true;
-                        return Ok(());
-                    }
-                }
-            }
+            },
             Recovered::NeverStarted => {
                 settling.never_started = true;
                 self.without_end(intent, job, Reason::NeverStarted)
@@ -229,12 +223,6 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Returns whether nobody was meant to wait for a job.
-    fn is_detached(&self, job: &JobId) -> Result<bool, Failure> {
-        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
-        Ok(found.is_some_and(|job| job.terms.detached))
-    }
-
     /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.
     fn assess_on_record(
         &self,
@@ -247,7 +235,11 @@ impl Engine<'_> {
         let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
         let Some(found) = found else { return Ok(Some(outcome)) };
         let Some(results) = self.recorded_checks(record, &found)? else { return Ok(None) };
-        let outcome = self.measured(record, &found, outcome);
+        let mut outcome = self.measured(record, &found, outcome);
+        // A package that is made again from the record says so too.
+        if outcome.detail.is_none() && !found.terms.detached {
+            outcome.detail = Some("nobody waited for its end: a later verb recorded it".into());
+        }
         Ok(Some(with_checks(outcome, results)))
     }
 
@@ -444,12 +436,13 @@ impl Engine<'_> {
 fn settle_export(settling: &mut Settling<'_>, intent: &OpenIntent) {
     let note = match &intent.detail {
         IntentDetail::Export { name, destination } => {
-            crate::publish::discard(
-                Path::new(OsStr::from_bytes(destination.as_bytes())),
-                &intent.id,
-            );
-            let name = printable(name.as_bytes());
-            format!("whether artifact '{name}' was published is not known; export it again")
+            let destination = Path::new(OsStr::from_bytes(destination.as_bytes()));
+            let removed = remove_partial(destination, &intent.id);
+            format!(
+                "whether artifact '{}' was published is not known; export it again{}",
+                printable(name.as_bytes()),
+                if removed { " (half a copy beside it was removed)" } else { "" }
+            )
         }
         _ => "whether an artifact was published is not known; export it again".into(),
     };

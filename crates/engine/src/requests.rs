@@ -275,12 +275,18 @@ pub struct InspectRequest {
 pub struct ExportRequest {
     /// The workspace.
     pub workspace: WorkspaceId,
-    /// The declared artifact's name.
+    /// The declared artifact's name; with `undeclared`, how it is called in the answer.
     pub name: ByteString,
     /// `--to`.
     pub destination: PathBuf,
     /// `--path`: where it is in the workspace, if not at its name.
     pub path: Option<ByteString>,
+    /// `--undeclared`: nobody declared it, and nothing is recorded but the intent.
+    pub undeclared: bool,
+    /// `--tar`: a directory becomes one tar file.
+    pub tar: bool,
+    /// `--no-clobber`: whatever is at the destination refuses.
+    pub no_clobber: bool,
     /// `--expect-sha256`, as it was given.
     pub expect_sha256: Option<String>,
     /// The bound of the package; none means unbounded.

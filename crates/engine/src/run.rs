@@ -11,6 +11,7 @@ use crate::pack::{check_bound, input_findings};
 use crate::reconcile::Held;
 use crate::requests::{JobRequest, Listener, Live, Report, RunRequest};
 use crate::text::printable;
+use crate::tree::Seen;
 use bailiwick_contract::artifact::ArtifactDeclaration;
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::{ExitCode, Failure};
@@ -54,7 +55,7 @@ impl Engine<'_> {
         let ports = Ports { hold: &*hold, gate: &mut gate, live };
         if request.detach {
             let launched = self.provider.launch(&record.id, &spec, ports, &self.cx());
-            launched.map_err(|error| self.provider_failure(error))?;
+            launched.map_err(|error| told(self.provider_failure(error)))?;
             return Ok(self.detached(&record, &flight, notes, request));
         }
         let outcome = self.provider.run(&record.id, &spec, ports, &self.cx());
@@ -178,7 +179,15 @@ impl Engine<'_> {
             package: None,
         };
         let (declares, intent) = (&request.declares, self.mint_intent());
-        Flight { job, declares, inputs: Vec::new(), intent, checks: Vec::new(), absent: Vec::new() }
+        Flight {
+            job,
+            declares,
+            inputs: Vec::new(),
+            intent,
+            adopted: false,
+            checks: Vec::new(),
+            absent: Vec::new(),
+        }
     }
 
     /// Looks whether a job made what it declared; returns the names of what it did not, each with the line that says
@@ -198,7 +207,12 @@ impl Engine<'_> {
                     format!("artifact '{shown}' was declared, and the job did not write it")
                 }
                 Err(ProviderError::NotAFile { what, .. }) => {
-                    format!("artifact '{shown}' is {what}, and only a regular file can be exported")
+                    if matches!(self.look(record, &path), Ok(Seen::Directory)) {
+                        return None;
+                    }
+                    format!(
+                        "artifact '{shown}' is {what}, and only files and directories can be exported"
+                    )
                 }
                 _ => return None,
             };

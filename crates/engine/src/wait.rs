@@ -185,11 +185,9 @@ impl Engine<'_> {
         else {
             return Ok(Adoption::Later);
         };
-        for declared in &job.terms.checks {
+        if !job.terms.checks.is_empty() && !self.checks_of(record, job)?.is_empty() {
             // A caller died among the checks: what is on record of them counts.
-            if self.check_on_record(job, declared)?.is_some() {
-                return Ok(Adoption::Never);
-            }
+            return Ok(Adoption::Never);
         }
         let seen = self.provider.recover(&record.id, &job.id, &self.settling());
         Ok(match seen.map_err(|error| self.provider_failure(error))? {
@@ -216,6 +214,7 @@ impl Engine<'_> {
             declares: &declares,
             inputs: self.inputs_of(&record, &job.id)?,
             intent: intent.id,
+            adopted: true,
             checks: Vec::new(),
             absent: Vec::new(),
         };

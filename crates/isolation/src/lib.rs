@@ -7,6 +7,7 @@
 pub mod apply;
 pub mod cgroup;
 pub mod disk;
+pub mod explain;
 pub mod facts;
 #[cfg(feature = "faults")]
 pub mod faults;

@@ -270,8 +270,14 @@ fn candidates(plan: &PayloadPlan) -> io::Result<Vec<CString>> {
 /// What systemd allows a service (systemd.exec(5)).
 const NOFILE_MAX: u64 = 524_288;
 
-/// The limits of every payload; what a limit protects is said where it is not plain.
+/// The limits of a payload, each as far as our own allows it.
 fn resources(limits: &Rlimits) -> Vec<(Resource, Rlimit)> {
+    let wanted = wanted_limits(limits).into_iter();
+    wanted.map(|(resource, limit)| (resource, within_own(resource, limit))).collect()
+}
+
+/// The limits that every payload is to have; what a limit protects is said where it is not plain.
+pub(crate) fn wanted_limits(limits: &Rlimits) -> Vec<(Resource, Rlimit)> {
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
     let mut list = vec![
         // No core file on the workspace's disk, and none through the host's core_pattern.
@@ -287,7 +293,7 @@ fn resources(limits: &Rlimits) -> Vec<(Resource, Rlimit)> {
     ];
     list.extend(limits.nproc.map(|value| (Resource::Nproc, both(value))));
     list.extend(limits.data.map(|value| (Resource::Data, both(value))));
-    list.into_iter().map(|(resource, limit)| (resource, within_own(resource, limit))).collect()
+    list
 }
 
 /// A limit can only be lowered without privilege: where our own is below what is wanted, it is the job's too.

@@ -76,7 +76,13 @@ pub fn current(parent: &Path, host: &HostFacts) -> io::Result<Skeleton> {
     if !path.is_dir() {
         build_at(parent, &path, host)?;
     }
-    Ok(Skeleton::at(path.as_os_str().as_bytes().into()))
+    Ok(named(parent))
+}
+
+/// Returns the skeleton that would be current below `parent`; makes nothing.
+#[must_use]
+pub fn named(parent: &Path) -> Skeleton {
+    Skeleton::at(parent.join(stamp()).as_os_str().as_bytes().into())
 }
 
 /// Names a skeleton by generation and by size and time of what it copies.

@@ -74,7 +74,8 @@ impl AsFd for Supervisor {
 /// first thing that the program does, before it has opened anything.
 pub fn close_inherited() {
     static DONE: Once = Once::new();
-    DONE.call_once(|| crate::sys::process::close_from(3));
+    // Where the kernel cannot, they stay open, and a reader of such a pipe waits for the job's end.
+    DONE.call_once(|| drop(crate::sys::process::close_from(3)));
 }
 
 /// Runs a supervisor's `--version` or `--probe` and returns what it printed.

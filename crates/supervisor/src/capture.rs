@@ -9,6 +9,9 @@ use bailiwick_isolation::output::{Stream, TextCheck, index_words};
 use std::io;
 use std::os::fd::OwnedFd;
 
+/// One read: it, and what is done with the bytes, fit into a processor's second cache.
+const READ_BYTES: usize = 256 << 10;
+
 /// Words of the index at most: 1 MiB of it.
 const WORDS_MAX: usize = 262_144;
 
@@ -16,6 +19,7 @@ const WORDS_MAX: usize = 262_144;
 #[derive(Debug)]
 pub(crate) struct Capture {
     keeper: Keeper,
+    buffer: Vec<u8>,
     index: Index,
     bytes: [u64; 2],
     lines: u64,
@@ -27,6 +31,7 @@ impl Capture {
     pub(crate) fn new(dir: OwnedFd, budget: u64) -> Self {
         Self {
             keeper: Keeper::new(dir, budget),
+            buffer: vec![0; READ_BYTES],
             index: Index::default(),
             bytes: [0; 2],
             lines: 0,
@@ -36,27 +41,22 @@ impl Capture {
 
     /// Returns where the next bytes are to be read into; what is read has to be [taken](Self::take) before anything else.
     pub(crate) fn space(&mut self) -> &mut [u8] {
-        self.keeper.space()
+        &mut self.buffer
     }
 
     /// Takes the first `length` bytes of what [`Capture::space`] returned, as bytes of `stream`.
     pub(crate) fn take(&mut self, stream: Stream, length: usize) {
-        let bytes = self.keeper.read(length);
+        let bytes = &self.buffer[..length];
         self.lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.text[stream as usize].take(bytes);
         self.bytes[stream as usize] += length as u64;
         self.index.note(stream, length as u64);
-        self.keeper.take(length);
+        self.keeper.take(bytes);
     }
 
     /// Returns how many bytes were produced so far.
     pub(crate) const fn produced(&self) -> u64 {
         self.keeper.produced()
-    }
-
-    /// Puts on file what is not there yet.
-    pub(crate) fn flush(&mut self) {
-        self.keeper.flush();
     }
 
     /// Writes the index and returns what is known of the output, and why not all was kept that should have been.

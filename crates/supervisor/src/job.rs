@@ -408,7 +408,6 @@ impl Job<'_> {
     }
 
     fn tick(&mut self) {
-        self.capture.flush();
         self.watch_memory();
         if let Some(over) = self.storage.tick() {
             match over.reason {

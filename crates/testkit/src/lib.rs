@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod conformance;
 mod entropy;
 mod env;
 mod host;

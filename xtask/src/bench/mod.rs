@@ -8,5 +8,6 @@ pub(crate) mod person;
 pub(crate) mod report;
 pub(crate) mod rows;
 pub(crate) mod sample;
+mod scene;
 pub(crate) mod stage;
 pub(crate) mod stats;

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::rows::Row;
+use super::scene;
 use super::stats::Samples;
 use crate::failure::Failure;
 use crate::host;
@@ -31,6 +32,9 @@ const SUPERVISOR: &str = "bailiwick-super";
 /// When a command does not start or does not exit with 0.
 pub(crate) fn take(row: &Row, runs: usize, programs: &Path) -> Result<Samples, Failure> {
     let bailiwick = programs.join("bailiwick");
+    if let Some(around) = &row.scene {
+        return scene::take(row, around, runs, &bailiwick);
+    }
     let mut ours = host::command(&bailiwick);
     ours.args(row.ours);
     let mut theirs = host::command(row.theirs[0]);
@@ -55,11 +59,13 @@ pub(crate) fn take(row: &Row, runs: usize, programs: &Path) -> Result<Samples, F
     Ok(Samples { ours, theirs, supervisor_kib: memory(row, &bailiwick)? })
 }
 
-fn silent(command: &mut Command) -> &mut Command {
+/// Gives a command nothing to read and nothing to print to.
+pub(super) fn silent(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-fn timed(command: &mut Command) -> Result<Duration, Failure> {
+/// Runs a command and measures it until it is reaped.
+pub(super) fn timed(command: &mut Command) -> Result<Duration, Failure> {
     let start = Instant::now();
     let status = command.status();
     let time = start.elapsed();

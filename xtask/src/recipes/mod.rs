@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_worker;
+mod conformance;
 mod crash;
 mod dist;
 mod help;
@@ -46,6 +47,12 @@ const RECIPES: &[Recipe] = &[
         flags: "[--only CASE] [--user root|ordinary|all] [--jobs N] [--list] [--verbose]",
         about: "kill caller, supervisor and init at every append and effect; check what is found",
         run: crash::run,
+    },
+    Recipe {
+        name: "conformance",
+        flags: "",
+        about: "run the suite of promises over every provider; print a table",
+        run: conformance::run,
     },
     Recipe { name: "help", flags: "", about: "list the recipes", run: help::run },
     Recipe { name: "bench-worker", flags: "", about: "", run: bench_worker::run },

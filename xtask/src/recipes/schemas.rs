@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_contract::error::FailureWire;
+use bailiwick_contract::files::FileListing;
 use bailiwick_contract::package::ResultPackage;
 use schemars::{Schema, schema_for};
 
@@ -19,6 +20,7 @@ type Row = (&'static str, fn() -> Schema);
 /// Each file of `schemas/`.
 const SCHEMAS: &[Row] = &[
     ("package.json", || schema_for!(ResultPackage)),
+    ("files.json", || schema_for!(FileListing)),
     ("error.json", || schema_for!(FailureWire<'static>)),
 ];
 

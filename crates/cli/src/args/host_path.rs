@@ -1,4 +1,4 @@
-//! Host paths that a job may see: `--allow-host-path PATH[:ro|:rw]` and `--toolchain DIR`.
+//! Host paths: those that a job may see (`--allow-host-path PATH[:ro|:rw]`, `--toolchain DIR`), and where artifacts go.
 //!
 //! A path is made absolute and resolved here, and refused where what it shows could not be bounded: the whole host, its
 //! kernel's interfaces, and Bailiwick's own home. Whether a writable path's owner may be trusted is the provider's to say.
@@ -37,6 +37,21 @@ pub(super) fn toolchain(argument: &OsString, home: &Path) -> Result<HostPath, Fa
     }
     check(FLAG, &path, home)?;
     Ok(HostPath { path: into_bytes(path), access: Access::ReadOnly, toolchain: true })
+}
+
+/// Refuses to publish something in Bailiwick's own home.
+///
+/// # Errors
+/// `destination_in_home`.
+pub(crate) fn check_destination(flag: &str, path: &Path, home: &Path) -> Result<(), Failure> {
+    let Ok(path) = std::path::absolute(path) else { return Ok(()) };
+    // The last part is replaced, not followed; what it lies in is.
+    let parent = path.parent().map(resolved_as_far_as_it_exists);
+    if !parent.is_some_and(|parent| parent.starts_with(resolved_as_far_as_it_exists(home))) {
+        return Ok(());
+    }
+    let message = format!("`{flag} {}` is refused: it lies in Bailiwick's home", shown(&path));
+    Err(Failure::user("destination_in_home", message, "name a path outside the home"))
 }
 
 /// Splits the access off the end.

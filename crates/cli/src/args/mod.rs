@@ -8,6 +8,7 @@ mod job;
 mod policy;
 
 pub(crate) use about::{AboutArgs, wanted_label};
+pub(crate) use host_path::check_destination;
 pub(crate) use job::JobArgs;
 pub(crate) use policy::PolicyArgs;
 

@@ -2,13 +2,13 @@
 //!
 //! If an export fails, the workspace is kept and named.
 use crate::app::App;
-use crate::args::{AboutArgs, CommonArgs, JobArgs, PolicyArgs};
+use crate::args::{AboutArgs, CommonArgs, JobArgs, PolicyArgs, check_destination};
 use crate::output::{LiveOutput, Outcome};
 use crate::progress::Progress;
 use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_engine::declare;
-use bailiwick_engine::requests::{ExecRequest, Live};
+use bailiwick_engine::requests::{ExecRequest, ExportTarget, Live};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -62,12 +62,15 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     let stream = args.job.stream();
     let shown = LiveOutput::new();
     let listen = |bytes: &[u8]| shown.show(bytes);
+    let exports: Vec<ExportTarget> = exports.collect::<Result<_, _>>()?;
+    let home = app.settings.home()?;
+    exports.iter().try_for_each(|one| check_destination("--export", &one.destination, &home))?;
     let request = ExecRequest {
         workspace: args.workspace_id,
         profile: args.profile,
-        exports: exports.collect::<Result<_, _>>()?,
+        exports,
         job: args.job.request(args.command)?,
-        policy: args.policy.request(&app.settings.home()?)?,
+        policy: args.policy.request(&home)?,
         live: Live(stream.then_some(&listen)),
         about: args.about.request(),
         bound: Some(args.common.bound()),

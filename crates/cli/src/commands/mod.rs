@@ -9,6 +9,7 @@ mod doctor;
 mod exec;
 mod explain;
 mod export;
+mod files;
 mod inspect;
 mod learn;
 mod list;
@@ -97,6 +98,8 @@ verbs! {
     Stop in stop,
     /// Report a workspace's state and what it has cost, or a job's captured output
     Inspect in inspect,
+    /// List what lies in a workspace, or read a file of it, without a job
+    Files in files,
     /// Publish a declared artifact to a host path, verified by its digest
     Export in export,
     /// End what can happen in a workspace, and keep it readable

@@ -8,6 +8,7 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::WorkspaceId;
 use bailiwick_engine::requests::PutRequest;
 use std::ffi::OsString;
+use std::io::{IsTerminal as _, Stdin};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -54,9 +55,20 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     };
     let engine = app.engine(&args.common.base)?;
     let report = if request.source.as_os_str() == "-" {
-        engine.put_archive(&request, Box::new(std::io::stdin()))?
+        engine.put_archive(&request, Box::new(piped_stdin()?))?
     } else {
         engine.put(&request)?
     };
     Ok(Outcome::package(&report, &args.common))
+}
+
+/// Returns standard input, unless somebody would have to type an archive.
+fn piped_stdin() -> Result<Stdin, Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Ok(stdin);
+    }
+    let message = "HOST_PATH is `-`, and standard input is a terminal";
+    let advice = "pipe a tar stream in: tar -c -C DIR . | bailiwick put WORKSPACE - DESTINATION";
+    Err(Failure::user("bad_archive", message, advice))
 }

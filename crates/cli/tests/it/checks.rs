@@ -21,7 +21,7 @@ fn a_failing_check_makes_a_success_partial_and_shows_why() {
             "--check",
             "there=test -s out",
             "--check",
-            "sum=cat out; echo wrong >&2; exit 9",
+            "sum=cat out; sleep 0.3; echo wrong >&2; exit 9",
             "ws",
             "sh",
             "-c",
@@ -34,9 +34,9 @@ fn a_failing_check_makes_a_success_partial_and_shows_why() {
         let evidence = &package["evidence"][2];
         assert_eq!(evidence["kind"], "check", "{package}");
         let excerpt = evidence["excerpt"].as_str().expect("text");
-        assert!(
-            excerpt.starts_with("$ cat out; echo wrong >&2; exit 9\nfailed with exit status 9\n")
-        );
+        assert!(excerpt.starts_with(
+            "$ cat out; sleep 0.3; echo wrong >&2; exit 9\nfailed with exit status 9\n"
+        ));
         assert!(excerpt.ends_with("41\nwrong\n"), "{excerpt}");
         let check = fact(&package, "checks/1/job").as_str().expect("an id");
         let logs = env.run(["logs", check]).exits(0);

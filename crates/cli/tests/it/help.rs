@@ -17,6 +17,7 @@ fn the_help_of_every_verb_is_as_recorded() {
         ("wait", expect_file!["help/wait.txt"]),
         ("stop", expect_file!["help/stop.txt"]),
         ("inspect", expect_file!["help/inspect.txt"]),
+        ("files", expect_file!["help/files.txt"]),
         ("export", expect_file!["help/export.txt"]),
         ("seal", expect_file!["help/seal.txt"]),
         ("destroy", expect_file!["help/destroy.txt"]),

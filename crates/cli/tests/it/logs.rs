@@ -61,3 +61,105 @@ fn whoever_reads_the_output_of_a_job_that_nobody_waited_for_says_what_was_settle
         });
     }
 }
+
+#[test]
+fn a_part_of_the_output_is_exactly_that_part() {
+    each_user(|env| {
+        create(env, &["--output-bytes", "100"]);
+        let script = "printf 0123456789; printf %0200d 0; printf abcdefghij";
+        let ran = run_script(env, 0, script);
+        let job = ran["provenance"]["job_id"].as_str().expect("an id");
+        for (range, bytes) in
+            [("2:5", "234"), (":3", "012"), ("215:", "fghij"), ("900:", ""), ("4:4", "")]
+        {
+            let raw = env.run(["logs", "--raw", "--range", range, job]).exits(0);
+            assert_eq!(raw.out(), bytes, "{range}");
+            let logs = env.json(0, &["logs", "--range", range, "ws"]);
+            assert_eq!(logs["jobs"][0]["output"], bytes, "{range}: {logs}");
+        }
+        // Of 220 bytes the first and the last 50 are kept.
+        let raw = env.run(["logs", "--raw", "--range", "48:172", job]).exits(0);
+        assert_eq!(raw.out(), "0000");
+        assert!(raw.err().contains("120 bytes of that range"), "{raw}");
+        let logs = env.json(0, &["logs", "--range", "48:172", job]);
+        assert_eq!(
+            (&logs["jobs"][0]["head_bytes"], &logs["jobs"][0]["omitted_bytes"]),
+            (&2.into(), &120.into()),
+            "{logs}"
+        );
+        let text = env.run(["logs", "--range", "2:5", job]).exits(0);
+        assert!(text.out().contains("220 bytes produced, bytes 2 to 5\n"), "{text}");
+        drop(run_script(env, 0, "true"));
+        assert_eq!(env.json(1, &["logs", "--range", "0:1", "ws"])["reason"], "which_job");
+    });
+}
+
+#[test]
+fn one_stream_and_the_lines_that_match_can_be_asked_for() {
+    each_user(|env| {
+        create(env, &[]);
+        // Two pipes: what is to arrive in order is printed with a pause between.
+        let script = "echo one; sleep 0.3; echo Two >&2; sleep 0.3; echo three; sleep 0.3; echo 'two\\033[2J' >&2; sleep 0.3; printf two";
+        drop(run_script(env, 0, script));
+        let lines = |flags: &[&str]| {
+            let found = env.json(0, &[&["logs"], flags, &["ws"]].concat());
+            let matches = found["jobs"][0]["matches"].as_array().expect("a list").clone();
+            matches.iter().map(|one| one["line"].as_u64().expect("a number")).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&["--grep", "two"]), [4, 5]);
+        assert_eq!(lines(&["--grep", "(?i)^two$"]), [2, 5]);
+        assert_eq!(lines(&["--grep", "two", "--stderr"]), [2]);
+        assert_eq!(lines(&["--grep", "-", "--stdout"]), [0_u64; 0]);
+        let text = env.run(["logs", "--grep", "two", "ws"]).exits(0);
+        assert!(text.out().contains("\n  4: two\\u{1b}[2J\n  5: two\n"), "{text}");
+        assert_eq!(env.run(["logs", "--raw", "--stdout", "ws"]).exits(0).out(), "one\nthree\ntwo");
+        let logs = env.json(0, &["logs", "--stderr", "ws"]);
+        assert_eq!(
+            (&logs["jobs"][0]["stream"], &logs["jobs"][0]["output_bytes"]),
+            (&"stderr".into(), &12.into())
+        );
+        assert_eq!(env.json(1, &["logs", "--grep", "(", "ws"])["reason"], "bad_pattern");
+    });
+}
+
+#[test]
+fn what_makes_no_sense_together_is_refused() {
+    let env = crate::support::plain();
+    for line in [
+        &["--raw", "--json"][..],
+        &["--follow", "--json"],
+        &["--follow", "--range", "0:1"],
+        &["--follow", "--grep", "x"],
+        &["--follow", "--stderr"],
+        &["--range", "0:1", "--stdout"],
+        &["--range", "0:1", "--grep", "x"],
+        &["--range", "2:1"],
+        &["--range", "1"],
+        &["--grep", "x", "--raw"],
+        &["--stdout", "--stderr"],
+    ] {
+        drop(env.run([&["logs"], line, &["ws"]].concat()).exits(1));
+    }
+}
+
+#[test]
+fn a_follower_gets_what_comes_until_the_end_and_can_be_interrupted() {
+    each_user(|env| {
+        create(env, &[]);
+        drop(
+            env.json(0, &["run", "--detach", "ws", "sh", "-c", "echo one; sleep 5; echo two >&2"]),
+        );
+        let mut left = env.start(["logs", "--follow", "ws"]);
+        std::thread::sleep(Duration::from_millis(800));
+        left.assert_alive();
+        left.signal(Signal::INT);
+        let left = left.wait().exits(5);
+        assert_eq!(left.out(), "one\n", "{left}");
+        let mut following = env.start(["logs", "--follow", "--raw", "ws"]);
+        std::thread::sleep(Duration::from_millis(300));
+        following.assert_alive();
+        let seen = env.json(0, &["inspect", "ws"]);
+        assert_eq!(seen["facts"]["state"], "running", "an interrupt left it alone: {seen}");
+        assert_eq!(following.wait().exits(0).out(), "one\ntwo\n");
+    });
+}

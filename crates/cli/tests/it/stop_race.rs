@@ -1,5 +1,7 @@
-//! A job that comes to its own end at the moment at which it is stopped: one verdict, whoever is asked.
-use crate::support::{create, fact, root_or_caller};
+//! A job that is stopped, also at the moment at which it comes to its own end: one verdict, whoever is asked.
+use crate::support::{
+    create, each_user, fact, marker, root_or_caller, wait_for_nothing, wait_for_payload,
+};
 use bailiwick_testkit::TestEnv;
 use serde_json::Value;
 use std::thread;
@@ -35,6 +37,29 @@ fn race(env: &TestEnv, after: Duration) -> Race {
     let (run, stop) = (run.json(), stop.json());
     let too_early = is_under_way && fact(&stop, "job_status").is_null();
     Race { run, stop, too_early }
+}
+
+#[test]
+fn a_job_that_ignores_the_wish_is_killed_after_the_grace_and_both_say_so() {
+    each_user(|env| {
+        create(env, &[]);
+        let name = marker(env);
+        let script = format!("trap '' TERM; echo begun; sleep 60; : {name}");
+        for grace in ["0", "400ms"] {
+            let run = env.start(["run", "--json", "ws", "sh", "-c", &script]);
+            let _pid = wait_for_payload(&name);
+            let begun = Instant::now();
+            let stop = env.json(5, &["stop", "--apply", "--grace", grace, "ws"]);
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+            let run = run.wait().exits(5).json();
+            assert_eq!(stop["provenance"]["job_id"], run["provenance"]["job_id"]);
+            for told in [&run, &stop] {
+                assert_eq!(fact(told, "reason"), "stopped", "{told}");
+                assert_eq!(fact(told, "exit_status"), &Value::Null, "{told}");
+            }
+            wait_for_nothing(&name, Duration::from_secs(5));
+        }
+    });
 }
 
 #[test]

@@ -234,3 +234,29 @@ fn what_does_not_fit_is_refused_before_it_is_read() {
     let failure = read_within(bytes, Room { entries: 1_000, ..ROOM }).expect_err("deep");
     assert_eq!(failure.reason, "input_too_deep");
 }
+
+proptest::proptest! {
+    /// Whatever the bytes are, reading them ends, and nothing is delivered outside the destination.
+    #[test]
+    fn no_header_leads_out(
+        changes in proptest::collection::vec((0_usize..4 * BLOCK, proptest::prelude::any::<u8>()), 0..12),
+    ) {
+        let parts = [pax(&[("path", b"d/long")]), file("short", "contents"), link("l", "d/long")];
+        let mut bytes = parts.concat();
+        for (at, byte) in changes {
+            bytes[at] = byte;
+        }
+        // A right checksum lets the changes through to what is behind it.
+        let blocks: Vec<u8> = bytes
+            .chunks(BLOCK)
+            .enumerate()
+            .flat_map(|(at, block)| if at % 2 == 0 { sealed(block.to_vec()) } else { block.to_vec() })
+            .collect();
+        if let Ok((found, ledger)) = read_within([blocks.as_slice(), &END].concat(), ROOM) {
+            for (path, _) in &found {
+                proptest::prop_assert!(path == "to" || path.starts_with("to/"), "{path}");
+            }
+            proptest::prop_assert!(ledger.bytes() <= ROOM.bytes);
+        }
+    }
+}

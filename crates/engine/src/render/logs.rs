@@ -27,7 +27,6 @@ fn push_job(out: &mut String, job: &JobLog) {
     let check = check.map(|(parent, name)| format!(", check '{name}' of job {parent}"));
     let check = check.unwrap_or_default();
     let part = match (job.range, job.stream) {
-        (Some((start, u64::MAX)), _) => format!(", from byte {start} on"),
         (Some((start, end)), _) => format!(", bytes {start} to {end}"),
         (None, Some(stream)) => format!(" on {stream}"),
         (None, None) => String::new(),

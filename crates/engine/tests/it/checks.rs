@@ -162,26 +162,37 @@ fn died(at: impl FnOnce(&World)) -> (World, ResultPackage) {
 
 #[test]
 fn a_caller_that_dies_among_the_checks_leaves_what_is_on_record() {
-    let before = |check: &'static str| {
-        move |world: &World| {
-            let script = Script { kills_before: true, ..Script::default() };
-            world.provider.inner().shell.insert(check, script);
-        }
-    };
-    let (_, package) = died(before("test -s out"));
+    let dying = || Script { kills_after: true, ..Script::default() };
+    let (_, package) = died(|world| world.script(dying()));
     assert_eq!(told(&package), [("good", false, None, false), ("bad", false, None, false)]);
     assert!(package.attention[0].starts_with("check 'good' was not run"));
 
-    let (world, package) = died(before("grep x out"));
+    let at = |check: &'static str, script: Script| {
+        move |world: &World| drop(world.provider.inner().shell.insert(check, script))
+    };
+    let (world, package) = died(at("test -s out", dying()));
     assert_eq!(told(&package), [("good", true, Some(0), true), ("bad", false, None, false)]);
     let check = world.store.tables().jobs[1].clone();
     assert_eq!(check.outcome.expect("settled").status, JobStatus::Success);
 
-    let (_, package) = died(|world| {
-        let script = Script { kills_caller: true, ..Script::default() };
-        world.provider.inner().shell.insert("grep x out", script);
-    });
+    let (_, package) = died(at("grep x out", Script { kills_before: true, ..Script::default() }));
+    assert_eq!(told(&package), [("good", true, Some(0), true), ("bad", false, None, false)]);
+    let (_, package) = died(at("grep x out", Script { kills_caller: true, ..Script::default() }));
     assert_eq!(told(&package), [("good", true, Some(0), true), ("bad", false, None, true)]);
+    let (_, package) = died(at("grep x out", Script { kills_after: true, ..failing(1) }));
+    assert_eq!(told(&package)[1], ("bad", false, Some(1), true));
+}
+
+#[test]
+fn a_check_whose_sandbox_cannot_be_set_up_was_not_run_and_why_is_said() {
+    let world = world();
+    let script = Script { fails: true, ..Script::default() };
+    world.provider.inner().shell.insert("test -s out", script);
+    let package = world.run(checked()).expect("ran").package;
+    assert_eq!(told(&package), [("good", false, None, false), ("bad", false, Some(1), true)]);
+    let line = &package.attention[0];
+    assert!(line.starts_with("check 'good' was not run: make a namespace"), "{line}");
+    assert!(world.store.tables().intents.is_empty());
 }
 
 #[test]
@@ -277,6 +288,30 @@ fn another_slot_leaves_a_job_alone_whose_caller_still_checks_it() {
 }
 
 #[test]
+fn of_two_who_wait_one_runs_the_checks_and_both_are_told_the_same() {
+    for _ in 0..40 {
+        let world = World::new();
+        let budget = Budget { concurrency: 2, ..Budget::default() };
+        let policy = Policy { budget, ..Policy::default() };
+        let policy = PolicyRequest { policy, ..PolicyRequest::default() };
+        let workspace = Some(ws("demo"));
+        let request = CreateRequest { workspace, policy, ..CreateRequest::default() };
+        world.engine().create(&request).expect("created");
+        world.provider.inner().shell.insert("grep x out", failing(1));
+        world.detach(checked()).expect("let go");
+        let [one, other] = std::thread::scope(|scope| {
+            [(); 2].map(|()| scope.spawn(|| world.wait("j"))).map(|wait| wait.join().expect("ok"))
+        });
+        let (one, other) = (one.expect("waited"), other.expect("waited"));
+        let failed = [("good", true, Some(0), true), ("bad", false, Some(1), true)];
+        assert_eq!((told(&one.package), told(&other.package)), (failed.into(), failed.into()));
+        assert_eq!(world.store.tables().jobs.len(), 3, "each check was run once");
+        assert!(world.store.tables().intents.is_empty(), "nothing is left open");
+        assert_eq!(world.state(), WorkspaceState::Ready);
+    }
+}
+
+#[test]
 fn an_exec_is_checked_before_its_workspace_goes() {
     let world = World::new();
     world.script(writing_pi());
@@ -289,6 +324,42 @@ fn an_exec_is_checked_before_its_workspace_goes() {
     assert_eq!(world.state(), WorkspaceState::Destroyed);
     assert!(world.store.tables().intents.is_empty());
     assert!(world.provider.inner().disks.is_empty());
+}
+
+#[test]
+fn an_exec_whose_caller_died_among_its_checks_is_finished() {
+    let world = World::new();
+    let script = Script { kills_caller: true, ..Script::default() };
+    world.provider.inner().shell.insert("grep x out", script);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(world.exec(checked()))))
+        .expect_err("the caller is killed");
+    let waited = world.wait("j").expect("settled").package;
+    assert_eq!(told(&waited), [("good", true, Some(0), true), ("bad", false, None, true)]);
+    assert_eq!(world.state(), WorkspaceState::Destroyed);
+    assert!(world.store.tables().intents.is_empty());
+}
+
+#[test]
+fn output_that_was_cut_has_a_reference_to_the_whole() {
+    let world = World::with_demo();
+    world.script(Script { output: vec![b'x'; 50_000], ..Script::default() });
+    let id = Some(JobId::parse("j").expect("an id"));
+    // By a bound, which the whole package has not.
+    let package = world.run(JobRequest { job: id, ..job(&["yes"]) }).expect("ran").package;
+    assert_eq!(world.inspect("j").expect("seen").package.evidence.len(), 1);
+    let reference = &package.evidence[1];
+    assert_eq!(reference.kind, EvidenceKind::Reference);
+    let sha256 = &package.facts.output.as_ref().expect("some").sha256;
+    let told = format!("bailiwick logs --raw j\nall 50000 bytes were kept, with sha256 {sha256}\n");
+    assert_eq!(reference.excerpt, told);
+    world.script(Script { output: vec![b'x'; 70_000], ..Script::default() });
+    let id = Some(JobId::parse("k").expect("an id"));
+    world.run(JobRequest { job: id, ..job(&["yes"]) }).expect("ran");
+    let full = world.inspect("k").expect("seen").package;
+    assert_eq!(full.evidence[1].kind, EvidenceKind::Reference, "an excerpt is never that long");
+    world.script(Script::default());
+    let short = world.run(job(&["true"])).expect("ran").package;
+    assert_eq!(short.evidence.len(), 1, "what is whole needs none");
 }
 
 #[test]

@@ -228,7 +228,8 @@ fn a_range_of_output_is_what_was_asked_for() {
         world.engine().raw_logs_part("j", part, &mut got.sink(), &|_| {}).expect("read");
         let logs = world.engine().logs_part("demo", part).expect("read");
         assert_eq!(logs.jobs[0].bytes, got);
-        assert_eq!(logs.jobs[0].range, Some((start, end)));
+        let reached = end.min(start + got.len() as u64);
+        assert_eq!(logs.jobs[0].range, Some((start, reached)));
         String::from_utf8(got).expect("text")
     };
     assert_eq!(raw(0, 3), "012");

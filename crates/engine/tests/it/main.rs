@@ -8,6 +8,7 @@ mod cost;
 mod detach;
 mod ending;
 mod exec;
+mod files;
 mod lifecycle;
 mod provider;
 mod prune;

@@ -30,6 +30,10 @@ pub(crate) struct Script {
     pub(crate) kills_caller: bool,
     /// The caller is killed before it opens the gate.
     pub(crate) kills_before: bool,
+    /// The caller is killed once the job has ended.
+    pub(crate) kills_after: bool,
+    /// The sandbox cannot be set up.
+    pub(crate) fails: bool,
     /// The wall clock ends the job.
     pub(crate) timed_out: bool,
     /// The job runs until it is stopped.
@@ -44,6 +48,8 @@ impl Default for Script {
             writes: Vec::new(),
             kills_caller: false,
             kills_before: false,
+            kills_after: false,
+            fails: false,
             timed_out: false,
             endless: false,
         }
@@ -287,6 +293,9 @@ impl Provider for FakeProvider {
         drop(self.called("run"));
         let script = self.script_of(job);
         assert!(!script.kills_before, "the caller is killed here");
+        if script.fails {
+            return Err(broken("make a namespace"));
+        }
         hold.jobs.lock().expect("no test panics with it").push(job.id.clone());
         self.inner().kept.push(job.id.clone());
         gate.open().map_err(ProviderError::Gate)?;
@@ -310,6 +319,8 @@ impl Provider for FakeProvider {
         inner.recovered.insert(job.id.clone(), Recovered::Ended(Box::new(outcome.clone())));
         inner.running.retain(|running| *running != job.id);
         self.0.1.notify_all();
+        drop(inner);
+        assert!(!script.kills_after, "the caller is killed here");
         Ok(outcome)
     }
 
@@ -446,17 +457,43 @@ impl Provider for FakeProvider {
         Ok(())
     }
 
-    fn list(&self, id: &WorkspaceId, _: &ListSpec, _: &OpCx<'_>) -> Result<Listing, ProviderError> {
+    fn list(
+        &self,
+        id: &WorkspaceId,
+        spec: &ListSpec,
+        _: &OpCx<'_>,
+    ) -> Result<Listing, ProviderError> {
         let inner = self.inner();
         let disk = inner.disks.get(id);
         let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
-        let listed = |(path, bytes): (&Vec<u8>, &Vec<u8>)| Listed {
-            path: WsPath::parse(path).expect("a path"),
-            what: ListedKind::File { size_bytes: bytes.len() as u64 },
-            mode: 0o644,
+        let mut all: BTreeMap<Vec<u8>, ListedKind> = BTreeMap::new();
+        for (path, bytes) in disk {
+            for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+                all.insert(path[..at].to_vec(), ListedKind::Directory);
+            }
+            all.insert(path.clone(), ListedKind::File { size_bytes: bytes.len() as u64 });
+        }
+        let below = spec.below.as_ref().map_or(&b""[..], WsPath::as_bytes);
+        match (all.get(below), &spec.below) {
+            (None, Some(path)) => return Err(no_file(id, path)),
+            (Some(ListedKind::Directory), _) | (None, None) => all.retain(|path, _| {
+                let rest =
+                    path.strip_prefix(below).map(|rest| rest.strip_prefix(b"/").unwrap_or(rest));
+                let is_below = rest.is_some_and(|rest| path.len() > below.len() && rest != *path)
+                    || below.is_empty();
+                is_below && (spec.recursive || !rest.unwrap_or_default().contains(&b'/'))
+            }),
+            _ => all.retain(|path, _| path == below),
+        }
+        let limit = usize::try_from(spec.limit).unwrap_or(usize::MAX);
+        let more = all.len() > limit;
+        let listed = |(path, what): (Vec<u8>, ListedKind)| Listed {
+            path: WsPath::parse(&path).expect("a path"),
+            mode: if what == ListedKind::Directory { 0o755 } else { 0o644 },
+            what,
             mtime: 0,
         };
-        Ok(Listing { entries: disk.iter().map(listed).collect(), more: false })
+        Ok(Listing { entries: all.into_iter().take(limit).map(listed).collect(), more })
     }
 
     fn read(
@@ -470,6 +507,11 @@ impl Provider for FakeProvider {
             let inner = self.inner();
             let disk = inner.disks.get(id);
             let disk = disk.ok_or_else(|| ProviderError::NoWorkspace { id: id.clone() })?;
+            let below = [path.as_bytes(), b"/"].concat();
+            if disk.keys().any(|name| name.starts_with(&below)) {
+                let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+                return Err(ProviderError::NotAFile { id: id.clone(), path, what: "a directory" });
+            }
             disk.get(path.as_bytes()).cloned().ok_or_else(|| no_file(id, path))?
         };
         bytes.chunks(4).try_for_each(|chunk| sink.push(chunk)).map_err(ProviderError::Peer)
@@ -508,6 +550,11 @@ impl Provider for FakeProvider {
             return Err(ProviderError::Exists { id: id.clone(), path });
         }
         disk.extend(landing);
+        Ok(())
+    }
+
+    fn clear_stage(&self, _: &WorkspaceId) -> Result<(), ProviderError> {
+        drop(self.called("clear_stage"));
         Ok(())
     }
 

@@ -126,6 +126,34 @@ fn a_put_counts_when_every_file_is_there() {
 }
 
 #[test]
+fn a_put_that_landed_in_part_says_what_is_there() {
+    let world = World::with_demo();
+    std::fs::create_dir(world.path("d")).expect("made");
+    let [_, _] = ["d/a", "d/b"].map(|name| world.host_file(name, "hello\n"));
+    cut_short(&world, || drop(world.put(world.path("d"), "d")));
+    let demo = ws("demo");
+    world.provider.inner().disks.get_mut(&demo).expect("a disk").remove(&b"d/b"[..]);
+    let seen = world.inspect("demo").expect("seen").package;
+    assert!(seen.attention[0].contains("1 are there; put them again with --overwrite"), "{seen:?}");
+    assert!(world.provider.inner().calls.contains(&"clear_stage"));
+    assert!(world.store.tables().inputs.is_empty());
+}
+
+#[test]
+fn half_a_copy_that_a_killed_export_left_is_removed_and_no_other() {
+    let world = World::with_demo();
+    world.script(writing_pi());
+    world.run(declaring()).expect("ran");
+    cut_short(&world, || drop(world.export("pi", world.path("out"))));
+    let intent = world.store.tables().intents[0].id.clone();
+    let left = world.host_file(&format!(".bailiwick-{intent}.partial"), "half");
+    let other = world.host_file(".bailiwick-int-ffffffffffff.partial", "of somebody at work");
+    let seen = world.inspect("demo").expect("seen").package;
+    assert!(seen.attention[0].contains("half a copy beside it was removed"), "{seen:?}");
+    assert!(!left.exists() && other.exists());
+}
+
+#[test]
 fn an_export_stays_declared_and_a_removal_goes_on() {
     let world = World::with_demo();
     world.script(writing_pi());

@@ -132,6 +132,9 @@ fn an_export_takes_declared_names_and_right_digests() {
             name: "pi".into(),
             destination: world.path("out"),
             path: None,
+            undeclared: false,
+            tar: false,
+            no_clobber: false,
             expect_sha256: Some(digest.into()),
             bound: None,
         })

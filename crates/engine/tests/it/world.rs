@@ -210,6 +210,9 @@ impl World {
             name: name.into(),
             destination: to,
             path: None,
+            undeclared: false,
+            tar: false,
+            no_clobber: false,
             expect_sha256: None,
             bound: None,
         })

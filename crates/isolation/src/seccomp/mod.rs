@@ -19,3 +19,4 @@ mod table;
 mod tests;
 
 pub(crate) use filter::install;
+pub(crate) use table::{Errno, Group, TABLE, Verdict};

@@ -93,7 +93,6 @@ impl Syscall {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     /// Why they get it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever reads the table"))]
     pub(crate) reason: &'static str,
     /// What they get.
     pub(crate) verdict: Verdict,

@@ -35,6 +35,20 @@ impl Namespaces {
             | Self::NET.0,
     );
 
+    /// Returns the names of those in the set, as namespaces(7) gives them.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (Self::USER, "user"),
+            (Self::MOUNT, "mount"),
+            (Self::PID, "pid"),
+            (Self::IPC, "ipc"),
+            (Self::UTS, "uts"),
+            (Self::CGROUP, "cgroup"),
+            (Self::NET, "network"),
+        ];
+        all.into_iter().filter(move |(one, _)| self.0 & one.0 != 0).map(|(_, name)| name)
+    }
+
     const fn of(flag: c_int) -> Self {
         Self(flag.cast_unsigned() as u64)
     }

@@ -61,16 +61,22 @@ pub(crate) fn exit_now(code: u8) -> ! {
 /// # Errors
 /// EINVAL before Linux 5.11. Then nothing has changed.
 pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
-    let flags = libc::CLOSE_RANGE_CLOEXEC;
-    // SAFETY: close_range takes no pointer, and with this flag no descriptor becomes invalid.
-    let returned = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) };
-    super::checked(returned).map(drop)
+    close_range(first, libc::CLOSE_RANGE_CLOEXEC)
 }
 
 /// Closes every descriptor from `first` on. Whoever opened one of them must not use it any more.
-pub(crate) fn close_from(first: RawFd) {
-    // SAFETY: close_range takes no pointer. Its one caller has opened none of these: they are what an `execve` left.
-    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+///
+/// # Errors
+/// None that is known.
+pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
+    close_range(first, 0)
+}
+
+fn close_range(first: RawFd, flags: libc::c_uint) -> io::Result<()> {
+    // SAFETY: close_range takes no pointer. With `CLOSE_RANGE_CLOEXEC` no descriptor becomes invalid; without it the one caller
+    // has opened none of these: they are what an `execve` left.
+    let returned = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, flags) };
+    super::checked(returned).map(drop)
 }
 
 /// How a process ended.

@@ -25,11 +25,21 @@ pub(super) struct Work {
     pub(super) rule: Rule,
 }
 
-/// That somebody asked a job to end.
+/// That a job was asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stop {
+    /// When it was first asked.
     pub(super) at: Timestamp,
-    pub(super) grace_us: u64,
+    /// When the shortest grace that somebody gave it is over.
+    pub(super) kill_at: Timestamp,
+}
+
+impl Stop {
+    /// What holds when a job is asked again.
+    pub(super) fn after(self, earlier: Option<Self>) -> Self {
+        earlier
+            .map_or(self, |first| Self { at: first.at, kill_at: first.kill_at.min(self.kill_at) })
+    }
 }
 
 /// The end of a job.
@@ -71,7 +81,7 @@ impl Work {
             return None;
         }
         let own = after_us == self.own_us();
-        let asked = stop.map(|stop| asked_after(started, stop));
+        let asked = stop.map(|stop| stop.at.as_micros().saturating_sub(started.as_micros()));
         let mut observed = if own { self.own_end() } else { killed_by(SIGKILL) };
         observed.stopped = asked.is_some_and(|asked| asked <= after_us);
         if !own {
@@ -85,8 +95,8 @@ impl Work {
     /// Returns how long after its start it ends, as far as is known by now.
     pub(super) fn due(&self, started: Timestamp, stop: Option<&Stop>) -> u64 {
         let killed = stop.map(|stop| {
-            let grace = if self.rule.ignores_sigterm { stop.grace_us } else { 0 };
-            asked_after(started, stop).saturating_add(grace)
+            let at = if self.rule.ignores_sigterm { stop.kill_at } else { stop.at };
+            at.as_micros().saturating_sub(started.as_micros())
         });
         self.own_us().min(self.wall_us()).min(killed.unwrap_or(u64::MAX))
     }
@@ -182,10 +192,6 @@ pub(super) const fn after(instant: Timestamp, micros: u64) -> Timestamp {
     Timestamp::from_micros(instant.as_micros().saturating_add(micros))
 }
 
-const fn asked_after(started: Timestamp, stop: &Stop) -> u64 {
-    stop.at.as_micros().saturating_sub(started.as_micros())
-}
-
 fn killed_by(signal: i32) -> Observed {
     Observed { signal: Some(signal), ..Observed::default() }
 }
@@ -221,7 +227,8 @@ mod tests {
     }
 
     fn stop(after_ms: u64, grace_ms: u64) -> Stop {
-        Stop { at: after(START, after_ms * 1_000), grace_us: grace_ms * 1_000 }
+        let at = after(START, after_ms * 1_000);
+        Stop { at, kill_at: after(at, grace_ms * 1_000) }
     }
 
     /// When it ends, and as what.
@@ -257,6 +264,10 @@ mod tests {
         check(deaf, Some(stop(200, 100)), 300, JobStatus::Cancelled);
         check(deaf, Some(stop(200, 300)), 500, JobStatus::Success);
         check(deaf, Some(stop(200, 1_000)), 500, JobStatus::Success);
+        let sooner = stop(250, 0).after(Some(stop(200, 200)));
+        check(deaf, Some(sooner), 250, JobStatus::Cancelled);
+        let later = stop(250, 200).after(Some(stop(200, 100)));
+        check(deaf, Some(later), 300, JobStatus::Cancelled);
         let failing = r#", "delay_ms": 500, "ignores_sigterm": true, "end": {"exit_code": 1}"#;
         check(failing, Some(stop(200, 1_000)), 500, JobStatus::Cancelled);
         let endless = r#", "delay_ms": 5000, "ignores_sigterm": true"#;

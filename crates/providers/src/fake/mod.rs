@@ -91,7 +91,7 @@ impl Fake {
             provider: ProviderName::Fake.name(),
             message: format!(
                 "its script `{}` cannot be used: {why}",
-                trouble::printable(path.unwrap_or(Path::new("")))
+                trouble::printable(path.unwrap_or_else(|| Path::new("")))
             ),
             remediation:
                 "correct the file that BAILIWICK_FAKE_SCRIPT names; docs/fake.md says what \

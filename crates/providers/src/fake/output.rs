@@ -72,19 +72,12 @@ fn ends(printed: &Printed<'_>, head: u64, tail: u64) -> OutputBytes {
 fn range(printed: &Printed<'_>, start: u64, end: u64) -> OutputBytes {
     let end = end.min(printed.produced());
     let start = start.min(end);
-    let parts: Vec<(u64, u64)> = printed
-        .ranges()
-        .into_iter()
-        .map(|(from, to)| (from.max(start), to.min(end)))
-        .filter(|(from, to)| from < to)
-        .collect();
-    let kept: u64 = parts.iter().map(|(from, to)| to - from).sum();
-    let mut bytes = parts.into_iter().map(|(from, to)| printed.collect(from, to).into());
-    OutputBytes {
-        head: bytes.next().unwrap_or_default(),
-        omitted: (end - start) - kept,
-        tail: bytes.next().unwrap_or_default(),
-    }
+    let ranges = printed.ranges();
+    let within = |(from, to): &(u64, u64)| printed.collect((*from).max(start), (*to).min(end));
+    let head = ranges.first().map(within).unwrap_or_default();
+    let tail = ranges.get(1).map(within).unwrap_or_default();
+    let omitted = (end - start) - (head.len() + tail.len()) as u64;
+    OutputBytes { head: head.into(), omitted, tail: tail.into() }
 }
 
 /// Streams all that was kept of `streams`.
@@ -98,6 +91,12 @@ pub(super) fn stream(
     let now = cx.clock.now();
     let known = known(home, job, now)?;
     let Some(printed) = known.printed(now) else { return Ok(()) };
+    if streams != Streams::Both && matches!(known, Known::Alive { .. }) {
+        // A script could tell, but nothing that runs can.
+        let step = format!("could not tell the streams of job {job} apart");
+        let why = "which output is whose is known once the job has ended; until then only both together can be read";
+        return Err(trouble::named(step, io::Error::new(io::ErrorKind::NotFound, why)));
+    }
     for range in printed.ranges() {
         printed.give(range, streams, &mut |_, piece| {
             if let Some(interrupted) = cx.interrupted() {
@@ -118,7 +117,7 @@ pub(super) fn follow_job(
     cx: &OpCx<'_>,
 ) -> Result<Followed, ProviderError> {
     let now = cx.clock.now();
-    follow(&known(home, job, now)?, from, sink, now)
+    follow(&known(home, job, now)?, from, sink, cx, now)
 }
 
 /// The same of a job that was looked at.
@@ -126,6 +125,7 @@ pub(super) fn follow(
     known: &Known,
     from: u64,
     sink: &mut dyn ByteSink,
+    cx: &OpCx<'_>,
     now: Timestamp,
 ) -> Result<Followed, ProviderError> {
     let ended = !matches!(known, Known::Alive { .. } | Known::Waiting);
@@ -137,6 +137,9 @@ pub(super) fn follow(
     for (start, end) in printed.ranges() {
         let start = start.max(from);
         printed.give((start, end), Streams::Both, &mut |_, piece| {
+            if let Some(interrupted) = cx.interrupted() {
+                return Err(interrupted.into());
+            }
             given += piece.len() as u64;
             sink.push(piece).map_err(ProviderError::Peer)
         })?;

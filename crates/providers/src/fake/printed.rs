@@ -6,12 +6,14 @@ use super::script::{Piece, Stream};
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::job::{Encoding, OutputFacts};
 use bailiwick_contract::provider::Streams;
-use bailiwick_isolation::output::Layout;
-use bailiwick_isolation::output::TextCheck;
+use bailiwick_isolation::output::{Layout, TextCheck};
 use sha2::{Digest as _, Sha256};
 
 /// The most that is given at once.
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// Takes the next bytes and the stream that they belong to.
+type Take<'t, E> = dyn FnMut(Stream, &[u8]) -> Result<(), E> + 't;
 
 /// What a job has printed by some instant.
 #[derive(Debug)]
@@ -63,7 +65,7 @@ impl<'a> Printed<'a> {
         &self,
         (start, end): (u64, u64),
         streams: Streams,
-        take: &mut dyn FnMut(Stream, &[u8]) -> Result<(), E>,
+        take: &mut Take<'_, E>,
     ) -> Result<(), E> {
         for run in self.runs.iter().filter(|run| wanted(run.stream, streams)) {
             run.give(start.max(run.start), end.min(run.end), take)?;
@@ -82,12 +84,24 @@ impl<'a> Printed<'a> {
         bytes
     }
 
-    /// Counts and hashes all of it.
+    /// The digest of what counts as kept.
+    fn digest(&self) -> Digest {
+        let mut hash = Sha256::new();
+        for range in self.ranges() {
+            let mut take = |_, piece: &[u8]| {
+                hash.update(piece);
+                Ok::<(), std::convert::Infallible>(())
+            };
+            let Ok(()) = self.give(range, Streams::Both, &mut take);
+        }
+        Digest::new(hash.finalize().into())
+    }
+
+    /// Counts all of it, and hashes what counts as kept.
     pub(super) fn facts(&self) -> OutputFacts {
-        let (mut hash, mut lines, mut bytes) = (Sha256::new(), 0, [0_u64; 2]);
+        let (mut lines, mut bytes) = (0, [0_u64; 2]);
         let mut text = [TextCheck::default(), TextCheck::default()];
         let mut take = |stream: Stream, piece: &[u8]| {
-            hash.update(piece);
             lines += piece.iter().filter(|byte| **byte == b'\n').count() as u64;
             bytes[stream as usize] += piece.len() as u64;
             text[stream as usize].take(piece);
@@ -102,7 +116,7 @@ impl<'a> Printed<'a> {
             stderr_bytes: bytes[Stream::Stderr as usize],
             lines,
             encoding: if is_text { Encoding::Utf8 } else { Encoding::Binary },
-            sha256: Digest::new(hash.finalize().into()).to_string(),
+            sha256: self.digest().to_string(),
         }
     }
 }
@@ -116,12 +130,7 @@ const fn wanted(stream: Stream, streams: Streams) -> bool {
 }
 
 impl Run<'_> {
-    fn give<E>(
-        &self,
-        start: u64,
-        end: u64,
-        take: &mut dyn FnMut(Stream, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn give<E>(&self, start: u64, end: u64, take: &mut Take<'_, E>) -> Result<(), E> {
         if start >= end {
             return Ok(());
         }
@@ -163,7 +172,8 @@ mod tests {
         let facts = printed.facts();
         assert_eq!((facts.bytes, facts.kept, facts.lines), (160_003, 100, 40_000));
         assert_eq!((facts.stdout_bytes, facts.stderr_bytes), (160_000, 3));
-        assert_eq!(facts.sha256, Digest::new(Sha256::digest(&whole).into()).to_string());
+        let ends = [&whole[..50], &whole[159_953..]].concat();
+        assert_eq!(facts.sha256, Digest::new(Sha256::digest(&ends).into()).to_string());
     }
 
     #[test]

@@ -75,9 +75,9 @@ impl JobDir {
         self.read(STARTED)
     }
 
-    /// Notes that the job is asked to end; whoever asked first counts.
-    pub(super) fn set_stop(&self, stop: &Stop) -> io::Result<()> {
-        if self.stop()?.is_none() { self.write(STOP, stop) } else { Ok(()) }
+    /// Notes that the job is asked to end.
+    pub(super) fn set_stop(&self, stop: Stop) -> io::Result<()> {
+        self.write(STOP, &stop.after(self.stop()?))
     }
 
     pub(super) fn stop(&self) -> io::Result<Option<Stop>> {

@@ -11,7 +11,7 @@ use super::{Fake, output};
 use crate::native::files::open_tree;
 use crate::native::hold::is_kept;
 use crate::native::{cwd, stdin, trouble};
-use bailiwick_contract::context::OpCx;
+use bailiwick_contract::context::{CancelToken, OpCx};
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, Observed, Reason, Stdin};
 use bailiwick_contract::provider::{ByteSink, Ports, ProviderError, Recovered, StopReply};
@@ -138,7 +138,9 @@ fn wait(
         let known = look(&fake.home, &job.id, cx.clock.now())?;
         if let Some(sink) = live.take() {
             // Its error ends the giving, never the job.
-            if let Ok(followed) = output::follow(&known, from, sink, cx.clock.now()) {
+            if let Ok(followed) =
+                output::follow(&known, from, sink, &never_cancelled(cx), cx.clock.now())
+            {
                 from = followed.next;
                 live = Some(sink);
             }
@@ -157,6 +159,12 @@ fn wait(
             Known::Nothing | Known::Waiting => return Err(io::ErrorKind::NotFound.into()),
         }
     }
+}
+
+/// What is printed is given also to a caller who was cancelled: he waits for the end all the same.
+fn never_cancelled<'a>(cx: &OpCx<'a>) -> OpCx<'a> {
+    static NEVER: CancelToken = CancelToken::new();
+    OpCx { cancel: &NEVER, deadline: None, ..*cx }
 }
 
 fn sleep_until(due: Timestamp, cx: &OpCx<'_>) {
@@ -190,7 +198,7 @@ fn ask(fake: &Fake, job: &JobId, grace_us: u64, cx: &OpCx<'_>) -> io::Result<boo
     let now = cx.clock.now();
     let alive = matches!(look_locked(&fake.home, &dir, now)?, Known::Alive { .. });
     if alive {
-        dir.set_stop(&Stop { at: now, grace_us })?;
+        dir.set_stop(Stop { at: now, kill_at: after(now, grace_us) })?;
     }
     drop(lock);
     Ok(alive)

@@ -23,13 +23,7 @@ pub(super) fn create(
     facts: &HostFacts,
     spec: &WorkspaceSpec,
 ) -> Result<(), ProviderError> {
-    if let Some(lack) = facts.lacks.iter().find(|lack| lack.fatal) {
-        return Err(ProviderError::Unavailable {
-            provider: "native",
-            message: lack.message.clone(),
-            remediation: lack.remediation.clone(),
-        });
-    }
+    refuse_lacking(facts)?;
     host_path::look_up(home, facts, &spec.policy.policy)?;
     let dir = home.workspace(&spec.id);
     match make_private(&dir) {
@@ -44,6 +38,18 @@ pub(super) fn create(
         disk::remove(&dir).ok();
         trouble::on("make the disk", &dir)(error)
     })
+}
+
+/// Refuses a host on which nothing can run.
+pub(super) fn refuse_lacking(facts: &HostFacts) -> Result<(), ProviderError> {
+    match facts.lacks.iter().find(|lack| lack.fatal) {
+        None => Ok(()),
+        Some(lack) => Err(ProviderError::Unavailable {
+            provider: "native",
+            message: lack.message.clone(),
+            remediation: lack.remediation.clone(),
+        }),
+    }
 }
 
 pub(crate) fn refuse_used(home: &Home, id: &WorkspaceId) -> Result<(), ProviderError> {

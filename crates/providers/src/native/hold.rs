@@ -48,10 +48,15 @@ pub(super) fn lock_job(dir: &Path) -> io::Result<Option<OwnedFd>> {
     lock(dir, 0)
 }
 
-/// Returns whether the caller of a job is alive, given the job's directory.
+/// Returns whether the caller of a job is alive, given the job's directory. It looks with a shared lock, so that two who look
+/// do not take each other for the caller.
 pub(crate) fn is_kept(dir: &Path) -> io::Result<bool> {
-    match lock(dir, 0) {
-        Ok(file) => Ok(file.is_none()),
+    let looked = open(dir, 0).and_then(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared).map_err(io::Error::from)
+    });
+    match looked {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

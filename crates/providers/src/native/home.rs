@@ -33,7 +33,7 @@ impl Home {
     }
 
     /// The directories of all jobs.
-    pub(super) fn jobs(&self) -> PathBuf {
+    pub(crate) fn jobs(&self) -> PathBuf {
         self.0.join("jobs")
     }
 

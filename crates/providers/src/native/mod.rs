@@ -5,6 +5,7 @@
 pub(crate) mod batch;
 pub(crate) mod cwd;
 pub(crate) mod disks;
+mod explain;
 pub(crate) mod files;
 pub(crate) mod hold;
 pub(crate) mod home;
@@ -153,8 +154,8 @@ impl Provider for Native {
         run::run(self, id, job, &mut ports, cx)
     }
 
-    fn plan(&self, _: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
-        Err(trouble::named("plan".into(), std::io::ErrorKind::Unsupported.into()))
+    fn plan(&self, spec: &WorkspaceSpec, _: &OpCx<'_>) -> Result<Vec<String>, ProviderError> {
+        explain::lines(&self.home, self.facts()?, spec)
     }
 
     fn launch(

@@ -4,7 +4,7 @@
 //! the gate is open, whatever goes wrong is an outcome.
 use super::hold::NativeHold;
 use super::home::make_private;
-use super::{Native, cwd, host, host_path, output, stdin, trouble};
+use super::{Native, cwd, disks, host, host_path, output, stdin, trouble};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::{CancelToken, OpCx};
 use bailiwick_contract::id::WorkspaceId;
@@ -147,6 +147,9 @@ fn prepare(
     dir: &Path,
 ) -> Result<Plan, ProviderError> {
     let facts = native.facts()?;
+    if !disks::is_present(&native.home, id)? {
+        return Err(ProviderError::NoWorkspace { id: id.clone() });
+    }
     if let Some(cwd) = &job.cwd {
         cwd::check(&native.home, id, cwd)?;
     }

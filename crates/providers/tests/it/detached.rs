@@ -87,19 +87,20 @@ fn a_job_whose_gate_does_not_open_was_never_let_go() {
 #[test]
 fn a_sandbox_that_breaks_is_an_outcome_of_a_job_that_was_let_go() {
     let world = World::new();
-    // Gone once the provider has looked: init finds nothing to mount.
+    // Something is there when the provider looks; init finds that it is no directory.
     let disks = world.home().join("disks");
     let job = world.script("true");
     let hold = world.hold(&world.id, Slots::One(1));
     world.native.expect_job();
     std::fs::rename(world.tree(), disks.join("aside")).expect("moved");
+    std::fs::write(world.tree(), "no disk").expect("written");
     world.native.launch(&world.id, &job, ports(&*hold, &mut Open), &world.cx()).expect("let go");
     drop(hold);
     let outcome = world.wait_for_end(&job.id);
     assert_eq!(outcome.status, JobStatus::InfrastructureFailure);
     assert_eq!(outcome.reason, Some(Reason::SetupFailed));
     let detail = outcome.detail.expect("it says why");
-    assert!(detail.contains("clone the mount"), "{detail}");
+    assert!(detail.contains("/workspace"), "{detail}");
 }
 
 fn job_of_the_caller(world: &World) -> JobSpec {

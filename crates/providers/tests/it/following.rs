@@ -81,7 +81,7 @@ fn a_job_is_followed_while_it_runs_and_to_its_end() {
 #[test]
 fn a_ring_that_goes_round_while_it_is_followed_never_gives_wrong_bytes() {
     const LINES: u64 = 80_000;
-    // Rings that are written at once, and one that is held in memory between the ticks.
+    // Rings that are smaller and larger than what is read at once.
     for budget in [64 << 10, 3 << 20] {
         let world = with_budget(budget);
         let script =

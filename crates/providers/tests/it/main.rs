@@ -1,8 +1,10 @@
-//! The native provider for real: every test starts sandboxes on this host, as root and as an ordinary user.
+//! The providers for real: the native one starts sandboxes on this host, as root and as an ordinary user; the fake one needs none.
 
 mod callers;
 mod cwd;
 mod detached;
+mod explained;
+mod fake;
 mod files;
 mod following;
 mod holds;

@@ -424,6 +424,15 @@ pub(crate) const ALL: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
+        name: "export-folder",
+        setup: &[CREATE, (0, &["put", "--json", "ws", "tree", "d"])],
+        target: &["export", "--json", "--undeclared", "--path", "d", "ws", "d", "--to", "taken"],
+        kept: &[("d/a", "a\n"), ("d/b/c", "c\n"), ("d/z", "z\n")],
+        taken: Some(("taken/b/c", "c\n")),
+        again: Again::Export,
+        ..NOTHING
+    },
+    Scenario {
         name: "exec",
         target: &[
             "exec",
