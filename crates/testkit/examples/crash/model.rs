@@ -348,6 +348,10 @@ fn what_follows(known: &Known<'_>, found: &mut Vec<Finding>) {
     }
 }
 
+fn in_tree(host: &Files, taken: &File) -> bool {
+    taken.0.contains('/') && holds(host, taken)
+}
+
 /// Returns the exit codes and the reasons that the target may have when it is called again.
 fn again_allowed(known: &Known<'_>) -> Vec<(i32, &'static str)> {
     let (seen, from) = (known.seen, known.seen.again_from.as_str());
@@ -370,6 +374,12 @@ fn again_allowed(known: &Known<'_>) -> Vec<(i32, &'static str)> {
         (Again::Exec, "unknown") if landed => vec![(7, "host_step_failed")],
         (Again::Exec, "unknown") => vec![(job_code, "")],
         (Again::Exec, _) => vec![(1, "workspace_exists")],
+        // A tree is never replaced by another one.
+        (Again::Export, _)
+            if known.scenario.taken.is_some_and(|taken| in_tree(&seen.host, &taken)) =>
+        {
+            vec![(1, "destination_is_directory")]
+        }
         (Again::Destroy, "destroyed") => vec![(1, "workspace_destroyed")],
         // Nothing is in flight any more, or it is ended now.
         (Again::Report, _) => Vec::new(),
