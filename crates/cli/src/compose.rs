@@ -2,6 +2,8 @@
 //!
 //! Nothing else in the workspace names a concrete provider.
 use crate::app::{SystemClock, SystemEntropy};
+#[cfg(feature = "faults")]
+use crate::faults::{FaultyProvider, FaultyStore};
 use crate::settings::Settings;
 use bailiwick_contract::context::{CancelToken, Entropy};
 use bailiwick_contract::error::Failure;
@@ -24,10 +26,13 @@ pub(crate) fn provider(
     settings: &Settings,
 ) -> Result<Box<dyn Provider>, Failure> {
     let home = settings.home()?;
-    match name {
+    let provider = match name {
         ProviderName::Native => native(&home),
         ProviderName::Fake => Ok(fake(&home, settings)),
-    }
+    };
+    #[cfg(feature = "faults")]
+    let provider = provider.map(|inner| Box::new(FaultyProvider(inner)) as Box<dyn Provider>);
+    provider
 }
 
 fn native(home: &Path) -> Result<Box<dyn Provider>, Failure> {
@@ -96,8 +101,10 @@ pub(crate) fn supervisor_version(path: &Path) -> Result<(), String> {
 /// # Errors
 /// [`StoreError`]; nothing was rewritten.
 pub(crate) fn store(home: &Path, now: Timestamp) -> Result<Box<dyn Store>, StoreError> {
-    let opened = bailiwick_store::open(&OpenOptions { home: home.to_owned(), now })?;
-    Ok(Box::new(opened))
+    let opened = Box::new(bailiwick_store::open(&OpenOptions { home: home.to_owned(), now })?);
+    #[cfg(feature = "faults")]
+    let opened = Box::new(FaultyStore(opened));
+    Ok(opened)
 }
 
 /// Returns the token that the first SIGINT or SIGTERM cancels; a second one ends this process at once.

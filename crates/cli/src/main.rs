@@ -9,6 +9,8 @@ mod args;
 mod catalogue;
 mod commands;
 mod compose;
+#[cfg(feature = "faults")]
+mod faults;
 mod identity;
 mod output;
 mod progress;
@@ -22,7 +24,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     bailiwick_isolation::interrupt::prepare();
     output::catch_bugs();
-    let app = App::new(Settings::read());
+    let settings = Settings::read();
+    #[cfg(feature = "faults")]
+    faults::arm(settings.faults.clone());
+    let app = App::new(settings);
     // A supervisor takes as long to start as the arguments take to parse.
     if usage::asks_for_a_job(&app.settings) {
         app.expect_job();

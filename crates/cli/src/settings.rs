@@ -24,6 +24,9 @@ pub(crate) struct Settings {
     pub(crate) live: bool,
     /// Whether a live line on standard error may be coloured.
     pub(crate) live_colour: bool,
+    /// `BAILIWICK_FAULTS`: where this process kills itself, or those that it works with.
+    #[cfg(feature = "faults")]
+    pub(crate) faults: Option<OsString>,
 }
 
 impl Settings {
@@ -40,6 +43,8 @@ impl Settings {
             colour: !plain && !dumb && stdout().is_terminal(),
             live,
             live_colour: live && !plain,
+            #[cfg(feature = "faults")]
+            faults: variable(bailiwick_isolation::faults::VARIABLE),
         }
     }
 
@@ -105,6 +110,8 @@ mod tests {
             colour: false,
             live: false,
             live_colour: false,
+            #[cfg(feature = "faults")]
+            faults: None,
         };
         assert_eq!(settings.home().ok(), home.map(PathBuf::from), "{folders:?}");
     }

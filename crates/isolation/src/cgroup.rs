@@ -128,10 +128,10 @@ impl Groups {
 /// Directories of a hierarchy that are looked at in search of one name; a host has some hundreds.
 const SEARCHED_MAX: usize = 20_000;
 
-/// Finds the groups called `name` wherever they are in the hierarchies that `facts` name.
+/// Finds the groups whose names are wanted, wherever they are in the hierarchies that `facts` name.
 ///
 /// A caller makes its groups below its own, and the next one may be in another: only the name is the same.
-pub(crate) fn find(facts: &CgroupFacts, name: &str) -> Vec<PathBuf> {
+pub(crate) fn find(facts: &CgroupFacts, is_wanted: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let parents: Vec<&ByteString> = match facts {
         CgroupFacts::Absent => Vec::new(),
         CgroupFacts::V1 { memory, pids, cpu } => {
@@ -139,7 +139,7 @@ pub(crate) fn find(facts: &CgroupFacts, name: &str) -> Vec<PathBuf> {
         }
         CgroupFacts::V2 { parent, .. } => vec![parent],
     };
-    parents.into_iter().flat_map(|parent| search(&top(parent), name)).collect()
+    parents.into_iter().flat_map(|parent| search(&top(parent), is_wanted)).collect()
 }
 
 /// Returns where the hierarchy that `path` lies in is mounted: the highest directory of the same device.
@@ -155,7 +155,7 @@ fn top(path: &ByteString) -> PathBuf {
         .map_or_else(|| path.clone(), Path::to_owned)
 }
 
-fn search(top: &Path, name: &str) -> Vec<PathBuf> {
+fn search(top: &Path, is_wanted: &dyn Fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let (mut found, mut left, mut searched) = (Vec::new(), vec![top.to_owned()], 0);
     while let Some(dir) = left.pop() {
         searched += 1;
@@ -163,7 +163,7 @@ fn search(top: &Path, name: &str) -> Vec<PathBuf> {
         let dirs =
             entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         for entry in dirs {
-            if entry.file_name() == OsStr::new(name) {
+            if is_wanted(&entry.file_name()) {
                 found.push(entry.path());
             } else if searched < SEARCHED_MAX {
                 left.push(entry.path());

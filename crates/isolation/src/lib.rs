@@ -9,6 +9,8 @@ pub mod cgroup;
 pub mod disk;
 pub mod explain;
 pub mod facts;
+#[cfg(feature = "faults")]
+pub mod faults;
 pub mod interrupt;
 pub mod output;
 pub mod plan;

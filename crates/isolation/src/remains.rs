@@ -8,6 +8,7 @@ use crate::facts::CgroupFacts;
 use bailiwick_contract::id::JobId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +19,11 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// Returns the name of a job's control groups, by which they are found again; job ids are unique in one home only.
 #[must_use]
 pub fn group_name(home: &Path, job: &JobId) -> String {
-    format!("bailiwick-{:016x}-{job}", hash(home.as_os_str().as_bytes()))
+    format!("{}{job}", group_prefix(home))
+}
+
+fn group_prefix(home: &Path) -> String {
+    format!("bailiwick-{:016x}-", hash(home.as_os_str().as_bytes()))
 }
 
 /// Returns the name of a job's init; the kernel keeps 15 bytes of it (prctl(2), `PR_SET_NAME`).
@@ -39,10 +44,22 @@ pub fn sweep(facts: &CgroupFacts, group: &str) {
     for init in named(&init_name(group)) {
         wait(init, deadline);
     }
-    for found in cgroup::find(facts, group) {
+    for found in cgroup::find(facts, &|name| name == group) {
         while !cgroup::remove(&found) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// Removes the groups of every job of a home that nobody looks after any more: a supervisor that was killed once it had said how
+/// its job ended leaves them to nobody.
+pub fn sweep_home(facts: &CgroupFacts, home: &Path, is_alive: &dyn Fn(&JobId) -> bool) {
+    let prefix = group_prefix(home);
+    let job = |name: &OsStr| JobId::parse(name.to_str()?.strip_prefix(&prefix)?).ok();
+    let is_left = |name: &OsStr| job(name).is_some_and(|job| !is_alive(&job));
+    for found in cgroup::find(facts, &is_left) {
+        // One in which somebody still dies is removed by the next call.
+        cgroup::remove(&found);
     }
 }
 

@@ -29,16 +29,18 @@ impl Supervisor {
     pub fn start(path: &Path) -> io::Result<Self> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        let child = Command::new(path)
+        let mut command = Command::new(path);
+        command
             // A job sees init's command line: the name is enough.
             .arg0("bailiwick-supervisor")
             .arg("--socket")
             .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self { socket: ours, child })
+            .stderr(Stdio::null());
+        #[cfg(feature = "faults")]
+        crate::faults::hand_on(&mut command);
+        Ok(Self { socket: ours, child: command.spawn()? })
     }
 
     /// Kills the program, and with it its sandbox.

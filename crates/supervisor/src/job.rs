@@ -350,7 +350,11 @@ impl Job<'_> {
             let wall = Duration::from_millis(self.plan.watch.wall_clock_ms);
             self.seen.deadline = instant.checked_add(wall);
             self.seen.next_tick = Some(instant + TICK);
+            #[cfg(feature = "faults")]
+            bailiwick_isolation::faults::before("supervisor:go");
             self.sandbox.go();
+            #[cfg(feature = "faults")]
+            bailiwick_isolation::faults::after("supervisor:go");
         }
     }
 

@@ -21,6 +21,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     bailiwick_isolation::interrupt::prepare();
+    #[cfg(feature = "faults")]
+    arm();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
@@ -28,6 +30,20 @@ fn main() -> ExitCode {
         ["--version"] => print(&format!("{} {WIRE_VERSION}", env!("CARGO_PKG_VERSION"))),
         ["--probe", key, seed] => probe(key, seed),
         _ => fail("this program is started by `bailiwick`; it takes --version"),
+    }
+}
+
+/// Takes the plan that its caller handed on: the one thing that it reads from its environment, and never in a release.
+#[cfg(feature = "faults")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the caller read it once, and hands it down this way"
+)]
+fn arm() {
+    use bailiwick_isolation::faults;
+    faults::arm(std::env::var_os(faults::VARIABLE));
+    for name in ["set_up", "go", "outcome", "outcome.rename", "hang_up", "tell", "end"] {
+        faults::declare(&format!("supervisor:{name}"));
     }
 }
 

@@ -15,8 +15,12 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// A record that cannot be written in spite of a second's patience is left out: a living caller is told all the same, and
 /// without one the next verb finds the job lost. Returns whether it was written.
 pub(crate) fn record(file: &OutcomeFile) -> bool {
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::before("supervisor:outcome");
     for _ in 0..TRIES {
         if write(file).is_ok() {
+            #[cfg(feature = "faults")]
+            bailiwick_isolation::faults::after("supervisor:outcome");
             return true;
         }
         std::thread::sleep(BETWEEN);
@@ -26,5 +30,10 @@ pub(crate) fn record(file: &OutcomeFile) -> bool {
 
 fn write(file: &OutcomeFile) -> io::Result<()> {
     std::fs::write("outcome.new", serde_json::to_vec(file)?)?;
-    std::fs::rename("outcome.new", "outcome")
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::before("supervisor:outcome.rename");
+    std::fs::rename("outcome.new", "outcome")?;
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::after("supervisor:outcome.rename");
+    Ok(())
 }

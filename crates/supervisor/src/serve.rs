@@ -35,8 +35,12 @@ fn serve() -> io::Result<()> {
     // Shared with the caller; the workspace stays held while either of us lives.
     let mut hold = reader.take_descriptors();
     let source = if stdin { hold.pop() } else { None };
+    #[cfg(feature = "faults")]
+    bailiwick_isolation::faults::before("supervisor:set_up");
     match set_up(&plan, &caller, &hold, source) {
         Ok(Ready { sandbox, listener, input }) => {
+            #[cfg(feature = "faults")]
+            bailiwick_isolation::faults::after("supervisor:set_up");
             let mut job =
                 Job::new(JobParts { plan: &plan, sandbox, listener, input, caller, reader })?;
             job.run()?;

@@ -22,18 +22,30 @@ impl Job<'_> {
     /// Records the outcome, then says it.
     pub(crate) fn settle(mut self, hold: Vec<OwnedFd>) -> io::Result<()> {
         let reply = if self.seen.began.is_some() { self.ended()? } else { self.never_started() };
+        #[cfg(feature = "faults")]
+        bailiwick_isolation::faults::before("supervisor:hang_up");
         self.hang_up();
         // Only init is left, on its way out: the caller may give the workspace to the next one.
         drop(hold);
+        #[cfg(feature = "faults")]
+        bailiwick_isolation::faults::after("supervisor:hang_up");
+        #[cfg(feature = "faults")]
+        bailiwick_isolation::faults::before("supervisor:tell");
         if let Some(caller) = &self.caller {
             caller.tell(&reply);
         }
         self.peers.tell(&reply);
+        #[cfg(feature = "faults")]
+        bailiwick_isolation::faults::after("supervisor:tell");
+        #[cfg(feature = "faults")]
+        bailiwick_isolation::faults::before("supervisor:end");
         std::fs::remove_file(control::CONTROL).ok();
         if !self.seen.reaped {
             self.sandbox.end()?;
         }
         self.sandbox.remove_groups();
+        #[cfg(feature = "faults")]
+        bailiwick_isolation::faults::after("supervisor:end");
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod bench_worker;
 mod conformance;
+mod crash;
 mod dist;
 mod help;
 mod schemas;
@@ -40,6 +41,12 @@ const RECIPES: &[Recipe] = &[
         flags: "[--runs N] [--only NAME] [--check] [--save]",
         about: "measure against the peers (benches/README.md); --check fails above a bar",
         run: bench::run,
+    },
+    Recipe {
+        name: "crash",
+        flags: "[--only CASE] [--user root|ordinary|all] [--jobs N] [--list] [--verbose]",
+        about: "kill caller, supervisor and init at every append and effect; check what is found",
+        run: crash::run,
     },
     Recipe {
         name: "conformance",

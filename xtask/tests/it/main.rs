@@ -2,6 +2,7 @@
 //!
 //! Each failure says what to do. The rules' reasons are in CONTRIBUTING.md.
 
+mod features;
 mod layers;
 mod packages;
 mod tidy;

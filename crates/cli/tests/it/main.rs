@@ -15,6 +15,7 @@ mod exit_codes;
 mod expiry;
 mod export;
 mod fake;
+mod faults;
 mod files;
 mod help;
 mod home;

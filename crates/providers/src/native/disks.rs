@@ -118,9 +118,10 @@ pub(super) fn remove_orphans(
             return Err(interrupted.into());
         }
         if is_known(&kept) {
-            // Its disk stays; what a batch that was killed before its intent staged for it does not.
-            if let Kept::Workspace(id) = &kept {
-                batch::clear_stages(&home.workspace(id))?;
+            match &kept {
+                // Its disk stays; what a batch that was killed before its intent staged for it does not.
+                Kept::Workspace(id) => batch::clear_stages(&home.workspace(id))?,
+                Kept::Job(id) => stop::sweep_ended(home, id)?,
             }
             continue;
         }

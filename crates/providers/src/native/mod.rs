@@ -286,6 +286,9 @@ impl Provider for Native {
                 self.sweep(job, cx)?;
             }
         }
+        // Where it cannot be told, it is left alone.
+        let is_alive = |job: &JobId| !matches!(stop::recover(&self.home, job), Ok(found) if found != Recovered::Alive);
+        remains::sweep_home(&self.facts()?.cgroup, self.home.path(), &is_alive);
         Ok(orphans)
     }
 }

@@ -68,7 +68,9 @@ pub(super) fn run(
             // It was started by us, so wait can only fail when somebody else reaped it.
             supervisor.reap().ok();
             sweep(&native.facts()?.cgroup, &group_name(native.home.path(), &job.id));
-            return Ok(lost(native, job, opened_at, cx));
+            let outcome = left(native, job, opened_at, cx);
+            super::stop::sweep(&native.home, &job.id);
+            return Ok(outcome);
         }
     };
     native.finish(supervisor);
@@ -269,7 +271,15 @@ fn first_word(supervisor: &Supervisor, patience: Duration, cx: &OpCx<'_>) -> Opt
     }
 }
 
-/// The supervisor was killed; what it had captured until then is still there.
+/// The supervisor was killed: it may have recorded how the job ended and not have come to say it.
+fn left(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
+    match super::stop::read_outcome(&native.home.job(&job.id)) {
+        Ok(Some(OutcomeFile::Ended { outcome, .. })) => *outcome,
+        _ => lost(native, job, opened_at, cx),
+    }
+}
+
+/// Nothing says how the job ended; what was captured until then is still there.
 fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     let dir = native.home.job(&job.id);
     let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);

@@ -127,9 +127,22 @@ pub(super) fn read_outcome(dir: &Path) -> io::Result<Option<OutcomeFile>> {
     Ok(serde_json::from_slice(&bytes).ok())
 }
 
+/// The same for a job that may still be in flight, and then keeps what it needs.
+pub(super) fn sweep_ended(home: &Home, job: &JobId) -> Result<(), ProviderError> {
+    let dir = home.job(job);
+    if REMAINS.iter().any(|name| dir.join(name).exists()) && recover(home, job)? != Recovered::Alive
+    {
+        sweep(home, job);
+    }
+    Ok(())
+}
+
+/// What a killed supervisor leaves of itself in its job's directory.
+const REMAINS: [&str; 2] = ["control.sock", "outcome.new"];
+
 /// Removes what a killed supervisor left of itself.
 pub(super) fn sweep(home: &Home, job: &JobId) {
-    for name in ["control.sock", "outcome.new"] {
+    for name in REMAINS {
         // Usually it is not there.
         fs::remove_file(home.job(job).join(name)).ok();
     }

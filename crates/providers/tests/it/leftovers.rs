@@ -1,13 +1,14 @@
 //! Nothing is left: no process, mount, group, descriptor or file, whatever came of a job.
 use crate::world::{Open, SOON, World, is_root, myself, told};
 use bailiwick_contract::job::JobStatus;
-use bailiwick_contract::provider::{Gate, Provider, ProviderError, Slots};
+use bailiwick_contract::provider::{Gate, Kept, Provider, ProviderError, Slots};
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
 use bailiwick_isolation::remains::group_name;
 use bailiwick_testkit::{cgroups_holding, mounts_holding, until};
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A gate that cannot be opened.
 struct Broken;
@@ -48,26 +49,99 @@ fn a_job_that_cannot_be_planned_leaves_nothing() {
     assert!(!world.job_dir(&job.id).exists());
 }
 
+/// Returns where the groups of jobs are made; nowhere for an ordinary user on a host with version 1.
+fn parents_of_groups(world: &World) -> Vec<PathBuf> {
+    let facts = fs::read(world.home().join("host.json")).expect("the facts");
+    let facts: HostFacts = serde_json::from_slice(&facts).expect("the facts");
+    let CgroupFacts::V1 { memory, pids, cpu } = &facts.cgroup else {
+        assert!(!is_root(), "root has groups here");
+        return Vec::new();
+    };
+    let parents = [memory, pids, cpu].into_iter().flatten();
+    parents.map(|parent| PathBuf::from(parent.to_text().into_owned())).collect()
+}
+
 #[test]
 fn the_groups_of_a_killed_supervisor_are_swept() {
     let world = World::new();
-    let facts = fs::read(world.home().join("host.json")).expect("the facts");
-    let facts: HostFacts = serde_json::from_slice(&facts).expect("the facts");
     let job = world.script("true");
     let name = group_name(world.home(), &job.id);
-    if let CgroupFacts::V1 { memory, pids, cpu } = &facts.cgroup {
-        let parents: Vec<_> = [memory, pids, cpu].into_iter().flatten().collect();
-        for parent in &parents {
-            let parent = parent.to_text().into_owned();
-            fs::create_dir(Path::new(&parent).join(&name)).expect("a group");
-        }
-        assert_eq!(cgroups_holding(&name).len(), parents.len());
-    } else {
-        assert!(!is_root(), "root has groups here");
+    let parents = parents_of_groups(&world);
+    for parent in &parents {
+        fs::create_dir(parent.join(&name)).expect("a group");
     }
+    assert_eq!(cgroups_holding(&name).len(), parents.len());
     world.native.sweep(&job.id, &world.cx()).expect("swept");
     assert!(cgroups_holding(&name).is_empty());
     world.native.sweep(&job.id, &world.cx()).expect("sweeping again is no error");
+}
+
+/// Kills the supervisor that this process started for a job.
+fn kill_supervisor(dir: &Path) {
+    let of = |pid: i32, file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+    let is_wanted = |pid: &i32| {
+        fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|place| place == dir)
+            && of(*pid, "comm").is_ok_and(|comm| comm.starts_with("bailiwick-super"))
+    };
+    let entries = fs::read_dir("/proc").expect("listed").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pid = pids.filter(is_wanted).find_map(rustix::process::Pid::from_raw).expect("it is there");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is ours");
+}
+
+#[test]
+fn an_outcome_that_was_recorded_is_believed_where_nobody_came_to_tell_it() {
+    let world = World::new();
+    let earlier = world.script("echo one");
+    world.run(&earlier);
+    let recorded = fs::read(world.job_dir(&earlier.id).join("outcome")).expect("it is kept");
+    let job = world.script("echo one; : > began; sleep 60");
+    let dir = world.job_dir(&job.id);
+    let outcome = std::thread::scope(|scope| {
+        let running = scope.spawn(|| world.try_run(&job));
+        world.wait_for("began");
+        fs::write(dir.join("outcome"), &recorded).expect("written");
+        kill_supervisor(&dir);
+        running.join().expect("no panic").expect("it ran")
+    });
+    assert_eq!(outcome.status, JobStatus::Success, "{outcome:?}");
+    assert_eq!(world.kept(&job.id), b"one\n");
+    assert!(!dir.join("control.sock").exists());
+}
+
+#[test]
+fn what_a_supervisor_leaves_that_was_killed_after_its_answer_is_removed_later() {
+    let world = World::new();
+    let (ended, running) = (world.script("echo one"), world.script("echo two; sleep 60"));
+    world.run(&ended);
+    let groups = group_name(world.home(), &ended.id);
+    let parents = parents_of_groups(&world);
+    // Its supervisor still tidies up.
+    until("the groups are gone", SOON, || cgroups_holding(&groups).is_empty().then_some(()));
+    for parent in &parents {
+        fs::create_dir(parent.join(&groups)).expect("a group");
+    }
+    let (left, used) = (world.job_dir(&ended.id), world.job_dir(&running.id));
+    for name in ["control.sock", "outcome.new"] {
+        fs::write(left.join(name), "").expect("written");
+    }
+    std::thread::scope(|scope| {
+        let job = scope.spawn(|| world.try_run(&running));
+        until("it runs", SOON, || (!world.kept(&running.id).is_empty()).then_some(()));
+        // Younger than a second is not old.
+        std::thread::sleep(Duration::from_millis(1_100));
+        let known = |_: &Kept| true;
+        world.native.remove_orphans(&known, Duration::ZERO, &world.cx()).expect("removed");
+        assert!(used.join("control.sock").exists(), "what is in use stays");
+        let in_use = cgroups_holding(&group_name(world.home(), &running.id));
+        assert_eq!(in_use.len(), parents.len(), "{in_use:?}");
+        kill_supervisor(&used);
+        let outcome = job.join().expect("no panic").expect("it ran");
+        assert_eq!(outcome.status, JobStatus::InfrastructureFailure);
+    });
+    assert!(left.join("output").exists() && !left.join("control.sock").exists());
+    assert!(!left.join("outcome.new").exists());
+    assert!(cgroups_holding(&groups).is_empty());
 }
 
 #[test]

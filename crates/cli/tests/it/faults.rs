@@ -1,0 +1,13 @@
+//! The fault points of the crash matrix are in nothing that is shipped.
+use crate::support::{holds, plain};
+use std::fs;
+
+#[test]
+fn the_programs_know_of_no_plan_that_kills_them() {
+    let program = plain().program().to_owned();
+    for name in ["bailiwick", "bailiwick-supervisor"] {
+        let bytes = fs::read(program.with_file_name(name)).expect("a program");
+        assert!(holds(&bytes, b"control.sock"), "{name} is what it should be");
+        assert!(!holds(&bytes, b"BAILIWICK_FAULTS"), "{name} was built with fault points");
+    }
+}
