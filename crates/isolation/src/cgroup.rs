@@ -371,7 +371,8 @@ mod tests {
         let (here, there) = (root.path().join("a/b"), root.path().join("c/bailiwick-job-1"));
         fs::create_dir_all(&here).expect("a parent");
         fs::create_dir_all(&there).expect("a group");
-        assert_eq!(search(root.path(), "bailiwick-job-1"), std::slice::from_ref(&there));
+        let found = search(root.path(), &|name| name == "bailiwick-job-1");
+        assert_eq!(found, std::slice::from_ref(&there));
         assert!(remove(&there) && remove(&there) && !there.exists());
     }
 
