@@ -620,6 +620,12 @@ pub enum ProviderError {
         /// Which.
         id: WorkspaceId,
     },
+    /// It holds files under that id already, whoever put them there.
+    #[error("there is a disk of workspace {id} already, and it holds something")]
+    Occupied {
+        /// Which.
+        id: WorkspaceId,
+    },
     /// There is no such file in the workspace.
     #[error("workspace {id} has no file `{path}`")]
     NoFile {

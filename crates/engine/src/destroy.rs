@@ -14,7 +14,7 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::ResultPackage;
-use bailiwick_contract::provider::{Hold, Removed};
+use bailiwick_contract::provider::{Hold, Removed, Slots};
 use bailiwick_contract::record::WorkspaceRecord;
 use bailiwick_contract::state::WorkspaceState;
 use bailiwick_contract::time::Timestamp;
@@ -32,7 +32,12 @@ impl Engine<'_> {
         check_bound(request.bound)?;
         let begun = self.now();
         let id = &request.workspace;
-        let record = self.living(id).map_err(|f| self.or_job(f, id, "destroy", ""))?;
+        let record = match self.living(id) {
+            Err(failure) if request.force && failure.reason == "unknown_workspace" => {
+                return self.destroy_left(request, failure, begun);
+            }
+            found => found.map_err(|failure| self.or_job(failure, id, "destroy", ""))?,
+        };
         let (hold, Stopped { jobs: stopped, mut notes }) = self.empty(&record, request.force)?;
         let held = if hold.is_some() { Held::All } else { Held::Nothing };
         notes.extend(self.reconcile(&record, held)?);
@@ -40,6 +45,35 @@ impl Engine<'_> {
         let mut package = destroyed.map_err(|failure| failure.noting(&notes))?;
         package.attention.splice(0..0, notes);
         Ok(self.report(package, request.bound, None))
+    }
+
+    /// Removes a disk that is on no record: a verb was killed after it had copied files in and before its first entry. Who
+    /// is still at that holds it.
+    fn destroy_left(
+        &self,
+        request: &DestroyRequest,
+        unknown: Failure,
+        begun: Timestamp,
+    ) -> Result<Report, Failure> {
+        let id = &request.workspace;
+        let failed = |error| self.provider_failure(error);
+        if !self.provider.is_present(id).map_err(failed)? {
+            return Err(self.or_job(unknown, id, "destroy", ""));
+        }
+        let Some(_hold) = self.provider.hold(id, Slots::All(1)).map_err(failed)? else {
+            return Err(unknown);
+        };
+        // Whoever held it may have recorded it meanwhile; then it is destroyed as any other.
+        if self.open()?.workspace(id).map_err(|error| self.store_failure(&error))?.is_some() {
+            return Err(unknown.retryable());
+        }
+        self.provider.remove(id, &self.settling()).map_err(failed)?;
+        let mut package = self.blank(begun);
+        package.outcome_summary =
+            format!("what a killed verb had left of workspace {id} was removed");
+        package.key_findings = vec!["it was on no record, and no job had run in it".into()];
+        package.provenance.workspace_id = id.as_str().into();
+        Ok(self.report_once(package, request.bound))
     }
 
     /// Does so once nothing runs there any more.

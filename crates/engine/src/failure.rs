@@ -50,6 +50,13 @@ pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
             message,
             "name a directory that is there before the job starts, without a link on the way to it",
         ),
+        ProviderError::Occupied { id } => Failure::user(
+            "workspace_left",
+            message,
+            format!(
+                "a killed verb left it: {program} destroy --force {id} removes it; or choose another id"
+            ),
+        ),
         ProviderError::NoWorkspace { id } => Failure::new(
             ExitCode::InfrastructureFailure,
             "workspace_lost",

@@ -157,14 +157,18 @@ impl Engine<'_> {
         let is_known = |kept: &Kept| self.is_known(kept);
         let found = self.provider.remove_orphans(&is_known, ORPHAN_AGE, &self.settling());
         let line = |Orphan { kept, removed }: Orphan| {
-            let what = match kept {
-                Kept::Workspace(id) => format!("workspace {id}"),
-                Kept::Job(id) => format!("job {id}"),
+            let (what, workspace) = match kept {
+                Kept::Workspace(id) => (format!("workspace {id}"), Some(id)),
+                Kept::Job(id) => (format!("job {id}"), None),
             };
             if removed {
                 format!("removed what a killed verb left of {what}: nothing had run in it")
             } else {
-                format!("{what} is on no record, and is kept because it holds something")
+                let program = self.program;
+                let way =
+                    workspace.map(|id| format!("; {program} destroy --force {id} removes it"));
+                let way = way.unwrap_or_default();
+                format!("{what} is on no record, and is kept because it holds something{way}")
             }
         };
         match found {

@@ -143,3 +143,25 @@ fn a_listing_removes_what_nothing_ran_in_and_no_record_knows() {
 fn strings(list: &Value) -> Vec<&str> {
     list.as_array().expect("a list").iter().filter_map(Value::as_str).collect()
 }
+
+#[test]
+fn files_of_a_workspace_on_no_record_are_in_nobodys_way_for_ever() {
+    each_user(|env| {
+        create(env, &[]);
+        for folder in ["left", "left/tree"] {
+            env.make_folder(&env.home().join("disks").join(folder), 0o700);
+        }
+        let file = env.home().join("disks/left/tree/input");
+        fs::write(&file, "copied in before the verb was killed").expect("written");
+        env.give(&file);
+        let refused = env.json(1, &["exec", "--workspace-id", "left", "--", "true"]);
+        assert_eq!(refused["reason"], "workspace_left", "{refused}");
+        let way = "bailiwick destroy --force left";
+        assert!(refused["remediation"].as_str().expect("text").contains(way), "{refused}");
+        drop(env.json(1, &["destroy", "left"]));
+        let gone = env.json(0, &["destroy", "--force", "left"]);
+        assert_eq!(gone["provenance"]["workspace_id"], "left", "{gone}");
+        drop(env.json(1, &["destroy", "--force", "left"]));
+        drop(env.json(0, &["exec", "--workspace-id", "left", "--", "true"]));
+    });
+}

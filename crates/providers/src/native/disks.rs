@@ -58,8 +58,7 @@ pub(crate) fn refuse_used(home: &Home, id: &WorkspaceId) -> Result<(), ProviderE
     if empty {
         return Ok(());
     }
-    let error = io::Error::from(io::ErrorKind::AlreadyExists);
-    Err(trouble::on("make the disk", &tree)(error))
+    Err(ProviderError::Occupied { id: id.clone() })
 }
 
 fn make_tree(home: &Home, facts: &HostFacts, id: &WorkspaceId) -> io::Result<()> {

@@ -124,6 +124,7 @@ pub(super) const fn whose(error: &ProviderError) -> Whose {
         | ProviderError::HostPath { .. }
         | ProviderError::Stdin { .. }
         | ProviderError::WorkingDirectory { .. }
+        | ProviderError::Occupied { .. }
         | ProviderError::NoFile { .. }
         | ProviderError::NotAFile { .. }
         | ProviderError::Exists { .. }
