@@ -326,6 +326,7 @@ impl Engine<'_> {
                 artifact.size_bytes, artifact.digest
             )
         }));
+        package.key_findings.extend(passages.iter().filter_map(Passage::finding));
         let lines = passages.iter().filter_map(|passage| self.passage_line(record, passage));
         let lines: Vec<String> = notes.into_iter().chain(lines).collect();
         package.attention.splice(0..0, lines);
@@ -339,7 +340,7 @@ impl Engine<'_> {
 
     /// Returns the line about an artifact that did not come out.
     fn passage_line(&self, record: &WorkspaceRecord, passage: &Passage<'_>) -> Option<String> {
-        let failure = passage.failure()?;
+        passage.failure()?;
         let (id, program) = (&record.id, self.program);
         let name = printable(passage.declaration.name.as_bytes());
         if record.state == WorkspaceState::Destroyed {
@@ -351,16 +352,20 @@ impl Engine<'_> {
             ));
         }
         let typed = quoted(passage.declaration.name.as_bytes());
-        let why = &failure.message;
-        Some(format!(
-            "workspace {id} is kept: {program} export {id} {typed} --to PATH; '{name}': {why}"
-        ))
+        Some(format!("workspace {id} is kept: {program} export {id} {typed} --to PATH"))
     }
 }
 
 impl Passage<'_> {
     fn failure(&self) -> Option<&Failure> {
         self.result.as_ref()?.as_ref().err()
+    }
+
+    /// Returns why it was not exported; what the job did not write is told elsewhere.
+    fn finding(&self) -> Option<String> {
+        let failure = self.failure().filter(|_| !self.is_absent())?;
+        let name = printable(self.declaration.name.as_bytes());
+        Some(format!("artifact '{name}' was not exported: {}", failure.message))
     }
 
     /// Returns whether the job did not write it.

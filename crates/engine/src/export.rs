@@ -142,7 +142,7 @@ impl Engine<'_> {
                     record.id,
                     printable(name.as_bytes())
                 ),
-                "declare it with run --declare NAME=PURPOSE, by the job that writes it",
+                "declare it with run --declare NAME=PURPOSE, by the job that writes it; or pass --undeclared",
             )
         })
     }

@@ -128,7 +128,7 @@ impl Engine<'_> {
     /// Finds a workspace whose disk may be looked into, and settles what a killed verb left there.
     fn looked_into(&self, id: &WorkspaceId) -> Result<(WorkspaceRecord, Vec<String>), Failure> {
         let record = self.living(id).map_err(|failure| self.or_job(failure, id, "files", ""))?;
-        let notes = self.reconcile(&record, Held::Nothing)?;
+        let notes = self.reconcile(&record, Held::Looking)?;
         Ok((self.living(id)?, notes))
     }
 

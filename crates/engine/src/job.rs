@@ -300,7 +300,10 @@ fn warnings(job: &JobRecord, outcome: &JobOutcome) -> Vec<String> {
     let measures = job.terms.measures.iter().zip(&outcome.measurements);
     for (declared, _) in measures.filter(|(_, measured)| measured.value.is_none()) {
         let path = printable(declared.path.as_bytes());
-        lines.push(format!("measurement '{}': `{path}` holds no finite number", declared.name));
+        lines.push(format!(
+            "measurement '{}': there is no finite number in `{path}`, a path from the workspace's root",
+            declared.name
+        ));
     }
     let (kept, bytes) = (outcome.output.kept, outcome.output.bytes);
     if kept < bytes {
@@ -352,6 +355,9 @@ fn not_run_line(check: &CheckResult) -> Option<String> {
 fn command_hint(argv0: &[u8], reason: &Reason) -> Option<&'static str> {
     let is_shell = |byte: &u8| byte.is_ascii_whitespace() || b"|&;<>()$`\"'*?~".contains(byte);
     Some(match reason {
+        Reason::CommandNotFound if argv0.starts_with(b"-") => {
+            "flags of run go before the workspace: what follows it is the command, whatever it looks like"
+        }
         Reason::CommandNotFound if argv0.iter().any(is_shell) => {
             "no shell reads the command, and its first word is one program's name: run a shell line with sh -c 'LINE'"
         }
@@ -421,6 +427,7 @@ mod tests {
     #[test]
     fn a_command_that_cannot_be_run_has_a_next_step() {
         let hint = |argv0: &str, reason| command_hint(argv0.as_bytes(), &reason).unwrap_or("");
+        assert!(hint("--json", Reason::CommandNotFound).contains("before the workspace"));
         assert!(hint("ls | wc", Reason::CommandNotFound).contains("sh -c"));
         assert!(hint("tool", Reason::CommandNotFound).contains("--toolchain DIR"));
         assert!(hint("./a b", Reason::CommandNotExecutable).contains("chmod +x"));

@@ -49,7 +49,7 @@ impl Engine<'_> {
         for (key, _) in &request.labels {
             crate::about::check_key(key)?;
         }
-        let mut attention = self.reconcile_all()?;
+        let mut attention = self.reconcile_all(Held::Looking)?;
         attention.extend(self.remove_leftovers());
         // Before the states are looked at, since it changes them.
         attention.extend(self.expire_due(request.limit)?);
@@ -84,11 +84,11 @@ impl Engine<'_> {
     }
 
     /// Settles what dead callers left, in every workspace of this provider that has an open intent.
-    pub(crate) fn reconcile_all(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) fn reconcile_all(&self, held: Held) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
         for id in self.unsettled_workspaces()? {
             // One workspace that cannot be settled does not hide the others.
-            match self.known(&id).and_then(|record| self.reconcile(&record, Held::Nothing)) {
+            match self.known(&id).and_then(|record| self.reconcile(&record, held)) {
                 Ok(settled) => notes.extend(settled),
                 Err(failure) if failure.reason == "other_provider" => {}
                 Err(failure) => notes.push(format!("workspace {id} is not settled: {failure}")),
@@ -107,7 +107,7 @@ impl Engine<'_> {
     /// # Errors
     /// [`Failure`] where the store cannot be read.
     pub fn reconcile_everything(&self) -> Result<Reconciled, Failure> {
-        let done = self.reconcile_all()?;
+        let done = self.reconcile_all(Held::Nothing)?;
         Ok(Reconciled { done, open: self.open_work()? })
     }
 

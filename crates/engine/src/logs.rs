@@ -220,7 +220,7 @@ impl Engine<'_> {
     pub(crate) fn find(&self, handle: &str) -> Result<Found, Failure> {
         match self.named(handle)? {
             Named::Workspace(record) => {
-                let mut notes = self.reconcile(&record, Held::Nothing)?;
+                let mut notes = self.reconcile(&record, Held::Looking)?;
                 let record = self.known(&record.id)?;
                 notes.extend(record.pruned_at.map(|at| {
                     format!("the jobs and the output of workspace {handle} were pruned at {at}")
@@ -228,7 +228,7 @@ impl Engine<'_> {
                 Ok(Found { named: Named::Workspace(Box::new(record)), notes })
             }
             Named::Job(record, job) if job.outcome.is_none() => {
-                let notes = self.reconcile(&record, Held::Nothing)?;
+                let notes = self.reconcile(&record, Held::Looking)?;
                 // Read again: the outcome may be there now, and the workspace has moved with it.
                 Ok(Found { named: self.named(handle)?, notes })
             }

@@ -6,6 +6,7 @@ use crate::destroy::tell_discarded;
 use crate::engine::Engine;
 use crate::journal::Batch;
 use crate::pack::{check_bound, pending};
+use crate::reconcile::Held;
 use crate::requests::{DestroyRequest, PruneRequest, Report};
 use bailiwick_contract::artifact::ArtifactRecord;
 use bailiwick_contract::error::Failure;
@@ -83,7 +84,7 @@ impl Engine<'_> {
     pub fn prune(&self, request: &PruneRequest) -> Result<Report, Failure> {
         check_bound(request.bound)?;
         let begun = self.now();
-        let settled = if request.apply { self.reconcile_all()? } else { Vec::new() };
+        let settled = if request.apply { self.reconcile_all(Held::Looking)? } else { Vec::new() };
         let survey = self.survey(request, begun)?;
         let mut package = self.blank(begun);
         let mut tally = if request.apply {

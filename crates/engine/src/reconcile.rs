@@ -30,6 +30,8 @@ use std::path::Path;
 pub(crate) enum Held {
     /// Nothing; the reconciliation takes what it can get, for as long as it lasts.
     Nothing,
+    /// Nothing, and the verb only reads: it leaves a detached job that waits for its checks to `wait`.
+    Looking,
     /// One slot.
     Slot,
     /// All slots.
@@ -60,11 +62,13 @@ struct Settling<'w> {
     alive: bool,
     /// A job was never let go, so it cannot have written anything.
     never_started: bool,
+    /// The verb only reads.
+    looking: bool,
 }
 
 impl<'w> Settling<'w> {
-    const fn new(record: &'w WorkspaceRecord, batch: Batch) -> Self {
-        Self { record, batch, notes: Vec::new(), alive: false, never_started: false }
+    const fn new(record: &'w WorkspaceRecord, batch: Batch, looking: bool) -> Self {
+        Self { record, batch, notes: Vec::new(), alive: false, never_started: false, looking }
     }
 
     fn close(&mut self, intent: &OpenIntent, phase: Phase, note: String) {
@@ -114,7 +118,7 @@ impl Engine<'_> {
         // Jobs first: what follows a job depends on how it ended.
         intents.sort_by_key(|intent| intent.kind != IntentKind::Run);
         let batch = Batch::new(&record.id, record.state, self.now());
-        let mut settling = Settling::new(&record, batch);
+        let mut settling = Settling::new(&record, batch, held == Held::Looking);
         for intent in &intents {
             self.settle_one(&mut settling, intent, grip.reach)?;
         }
@@ -136,7 +140,7 @@ impl Engine<'_> {
             Held::All => return given(Reach::Everything),
             Held::Slot if slots == 1 => return given(Reach::Everything),
             Held::Slot => return given(Reach::Jobs),
-            Held::Nothing => {}
+            Held::Nothing | Held::Looking => {}
         }
         match self.attempt(record, Slots::All(slots))? {
             Attempt::Ours(hold) => {
@@ -191,6 +195,12 @@ impl Engine<'_> {
                 settling.alive = true;
                 return Ok(());
             }
+            Recovered::Ended(_) if settling.looking && self.waits_for_checks(record, job)? => {
+                let line = format!("job {job} has ended and waits for its checks");
+                settling.notes.push(format!("{line}: {} wait {job} runs them", self.program));
+                settling.alive = true;
+                return Ok(());
+            }
             Recovered::Ended(outcome) => match self.assess_on_record(record, job, *outcome)? {
                 Some(outcome) => outcome,
                 None => {
@@ -221,6 +231,14 @@ impl Engine<'_> {
         // What a killed supervisor left behind costs nothing but room; the next call goes on.
         self.provider.sweep(job, &self.settling()).ok();
         Ok(())
+    }
+
+    /// Returns whether a job was let go with checks that nobody has begun to run.
+    fn waits_for_checks(&self, record: &WorkspaceRecord, job: &JobId) -> Result<bool, Failure> {
+        let found = self.open()?.job(job).map_err(|error| self.store_failure(&error))?;
+        let Some(found) = found else { return Ok(false) };
+        let is_wanted = found.terms.detached && !found.terms.checks.is_empty();
+        Ok(is_wanted && self.checks_of(record, &found)?.is_empty())
     }
 
     /// Looks at what a job left whose caller is gone; `None` while a check of it is in flight.

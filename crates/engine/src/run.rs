@@ -99,7 +99,7 @@ impl Engine<'_> {
             format!("{program} stop --apply {id} ends it"),
         ]);
         if !job.terms.checks.is_empty() {
-            let line = "its checks are run by that wait; any other verb that settles the job records them as not run";
+            let line = "its checks are run by that wait; a verb that changes the workspace before gives them up";
             package.attention.push(line.into());
         }
         self.report(package, request.bound, Some(&job.id))

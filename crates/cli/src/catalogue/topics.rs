@@ -1,4 +1,4 @@
-//! The pages that are about no single verb: the program, exit codes, policy, result package, identity.
+//! The pages that are about no single verb: the program, exit codes, policy, result package, providers, identity.
 //!
 //! Figures and flags come from where they are defined; the sentences here say what they are for.
 use super::{PURPOSE, Verb, codes, grouped, listed};
@@ -8,7 +8,7 @@ use bailiwick_contract::error::ExitCode;
 use std::fmt::Write as _;
 
 /// The topics.
-pub(super) const NAMES: [&str; 4] = ["exit-codes", "policy", "package", "identity"];
+pub(super) const NAMES: [&str; 5] = ["exit-codes", "policy", "package", "providers", "identity"];
 
 /// Returns the page of a topic; that of the program has no name.
 pub(super) fn page(name: &str, root: &clap::Command, verbs: &[Verb]) -> Option<String> {
@@ -17,6 +17,7 @@ pub(super) fn page(name: &str, root: &clap::Command, verbs: &[Verb]) -> Option<S
         "exit-codes" => Some(exit_codes()),
         "policy" => Some(policy(root)),
         "package" => Some(package()),
+        "providers" => Some(PROVIDERS.to_owned()),
         "identity" => Some(identity()),
         _ => None,
     }
@@ -49,11 +50,33 @@ fn exit_codes() -> String {
 const EXIT_CODES: &str = "\
 Every verb ends with one of these, and the number means the same for all of them. The word is the `category` of an error.
 Where there is a result package, the code follows from its `status`, and the exit status of the command itself is in
-`facts.exit_status`. 127 there means that the command was not found, 126 that it is not executable.
+`facts.exit_status`. `partial_success` counts as success: the command ended with 0, and a check failed or something declared
+is not there. Only an `exec` that could not export what was declared ends otherwise, with 1 or 2. 127 there means that the command was not found, 126 that it is not executable.
 
 An error is no package: standard output is empty, and standard error says what was tried, why it did not work, and what
 to do next. With `--json` it is one object with `code`, `message`, `remediation`, `category`, `reason` and `retryable`.
 `reason` is a stable name, made for programs; `retryable` says whether the same call may work later.
+";
+
+const PROVIDERS: &str = "\
+# Providers
+
+`--provider NAME` after the verb, or `BAILIWICK_PROVIDER`, says what holds a workspace; it stays with the one that made it.
+
+`native` is the default: jobs run in sandboxes of this host, held by the kernel. `bailiwick doctor` says what it can hold here.
+
+`fake` executes nothing, so that a script which drives this program can be tried where nothing is installed. Records, locks,
+exit codes and results are real. `BAILIWICK_FAKE_SCRIPT` names a file of JSON rules, and the first rule that matches a command
+says what its job does; without one a job prints nothing and succeeds after 10 ms:
+
+```json
+[{\"argv\": [\"make\", \"**\"], \"stdout\": \"built\\n\", \"files\": [{\"path\": \"out/app\", \"content\": \"x\"}]},
+ {\"argv\": [\"serve\", \"*\"], \"delay_ms\": 60000},
+ {\"argv\": [\"false\"], \"end\": {\"exit_code\": 1}}]
+```
+
+`*` stands for any part of one argument, a last `**` for the rest. Further keys are `stderr`, `output`, `ignores_sigterm`,
+`cpu_ms` and `memory_bytes`; `end` is also `{\"signal\": 9}`, `{\"refused\": 127}`, `{\"over\": \"memory\"}` or `{\"breaks\": \"why\"}`.
 ";
 
 fn policy(root: &clap::Command) -> String {

@@ -54,7 +54,10 @@ Jobs in flight and workspaces that were made with --retain are left alone.
 Examples:
   bailiwick prune
   bailiwick prune --apply
-  bailiwick prune --apply --older-than 1d --keep-bytes 100MiB";
+  bailiwick prune --apply --older-than 1d --keep-bytes 100MiB
+
+Captured output goes by its age, whatever the state of its workspace; never that of a job in flight,
+nor of a workspace that was made with --retain.";
 
 impl Args {
     pub(super) const fn json(&self) -> bool {

@@ -35,13 +35,14 @@ Examples:
   bailiwick run --declare out.json='the result' --input data.csv=./data.csv demo ./job --json
   bailiwick run --env API_TOKEN --wait 0 demo make test
   bailiwick run --stream --timeout 2m --check tests='make -s test' --cwd src demo make
-  cat rows.csv | bailiwick run --stdin - --measure loss=out/loss demo ./train
+  bailiwick run --stdin - --measure loss=out/loss demo ./train < rows.csv
   bailiwick run --detach demo ./serve     # then: wait, logs --follow, stop --apply
 
 Without --stdin a job reads nothing, also where something is piped into this command. A check gets
 the job's directory, but neither its variables nor its input, and shares its wall clock; it is not
-run where the job was ended. The checks of a detached job are run by `wait`; where another verb
-meets the ended job first, they count as not run.
+run where the job was ended. The checks of a detached job are run by `wait`; a verb that changes the
+workspace before that gives them up. Paths of --declare, --input and --measure are relative to the
+workspace, not to --cwd.
 
 A value given by --env or --env-file is never recorded by Bailiwick. A job that prints its own
 environment writes it into its captured output, which is kept.";

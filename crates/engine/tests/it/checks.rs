@@ -141,7 +141,7 @@ fn a_measurement_is_read_from_the_file_that_the_job_left() {
     let values: Vec<_> = package.facts.measurements.iter().map(|one| one.value.clone()).collect();
     assert_eq!(values, [Some("0.25".into()), None, None]);
     let warned = |name: &str| package.warnings.iter().any(|line| line.contains(name));
-    assert!(warned("'odd': `odd` holds no finite number") && warned("'gone'"));
+    assert!(warned("'odd': there is no finite number in `odd`") && warned("'gone'"));
 }
 
 /// Kills the caller of a checked job where `at` says, and returns what the next verb makes of it.
@@ -209,7 +209,7 @@ fn checks_that_could_not_be_settled_are_settled_by_the_next_verb() {
 }
 
 #[test]
-fn who_waits_runs_the_checks_and_any_other_verb_does_not() {
+fn who_waits_runs_the_checks_who_reads_leaves_them_and_who_acts_gives_them_up() {
     let world = world();
     let detached = world.detach(checked()).expect("let go").package;
     assert!(detached.attention[3].contains("its checks are run by that wait"));
@@ -222,7 +222,26 @@ fn who_waits_runs_the_checks_and_any_other_verb_does_not() {
 
     let world = self::world();
     world.detach(checked()).expect("let go");
-    let notes = world.inspect("demo").expect("seen").package.attention;
+    for handle in ["demo", "j"] {
+        let notes = world.inspect(handle).expect("seen").package.attention;
+        assert_eq!(
+            notes[0],
+            "job j has ended and waits for its checks: bailiwick wait j runs them"
+        );
+    }
+    assert_eq!(
+        world
+            .list(&bailiwick_engine::requests::ListRequest { limit: 9, ..Default::default() })
+            .attention
+            .len(),
+        1
+    );
+    let waited = world.wait("j").expect("they were left to it").package;
+    assert_eq!(told(&waited), [("good", true, Some(0), true), ("bad", false, Some(1), true)]);
+
+    let world = self::world();
+    world.detach(checked()).expect("let go");
+    let notes = world.seal().expect("sealed").package.attention;
     assert!(notes[0].ends_with("2 check(s) were not run"), "{notes:?}");
     let waited = world.wait("j").expect("on record");
     assert_eq!(waited.package.status, Status::PartialSuccess);

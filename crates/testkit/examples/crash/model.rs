@@ -371,7 +371,7 @@ fn again_allowed(known: &Known<'_>) -> Vec<(i32, &'static str)> {
         (Again::Run, _) if landed => vec![(1, "destination_exists")],
         (Again::Run, _) => vec![(job_code, "")],
         // Its disk holds inputs and is on no record: `doctor` names it, and it is left to a person.
-        (Again::Exec, "unknown") if landed => vec![(7, "host_step_failed")],
+        (Again::Exec, "unknown") if landed => vec![(1, "workspace_left")],
         (Again::Exec, "unknown") => vec![(job_code, "")],
         (Again::Exec, _) => vec![(1, "workspace_exists")],
         // A tree is never replaced by another one.
