@@ -4,6 +4,7 @@
 //! the gate is open, whatever goes wrong is an outcome.
 use super::hold::NativeHold;
 use super::home::make_private;
+use super::stop::read_outcome;
 use super::{Native, cwd, disks, host, host_path, output, stdin, trouble};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::{CancelToken, OpCx};
@@ -68,7 +69,7 @@ pub(super) fn run(
             // It was started by us, so wait can only fail when somebody else reaped it.
             supervisor.reap().ok();
             sweep(&native.facts()?.cgroup, &group_name(native.home.path(), &job.id));
-            return Ok(lost(native, job, opened_at, cx));
+            return Ok(left(native, job, opened_at, cx));
         }
     };
     native.finish(supervisor);
@@ -224,14 +225,16 @@ fn converse(
     let mut reader = FrameReader::default();
     let mut cancelled = false;
     loop {
-        if cx.clock.monotonic() > deadline {
-            supervisor.kill();
-            return None;
-        }
+        // Before the look at the socket: a sink may take its time, and the answer be there long before it is asked for.
+        let is_late = cx.clock.monotonic() > deadline;
         let mut polled = [PollFd::new(&*supervisor, PollFlags::IN)];
         match poll(&mut polled, Some(live.look_every())) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
+        }
+        if is_late && polled[0].revents().is_empty() {
+            supervisor.kill();
+            return None;
         }
         live.give(cx);
         if cx.cancel.is_cancelled() && !cancelled {
@@ -269,9 +272,13 @@ fn first_word(supervisor: &Supervisor, patience: Duration, cx: &OpCx<'_>) -> Opt
     }
 }
 
-/// The supervisor was killed; what it had captured until then is still there.
-fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
+/// The supervisor was killed: either it had recorded the outcome before it could say it, or what it had captured until then is
+/// all that there is.
+fn left(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     let dir = native.home.job(&job.id);
+    if let Ok(Some(OutcomeFile::Ended { outcome, .. })) = read_outcome(&dir) {
+        return *outcome;
+    }
     let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);
     outcome.output = output::facts_of_lost(&dir);
     outcome
