@@ -88,7 +88,7 @@ impl Input {
 #[derive(Debug)]
 struct Source {
     file: OwnedFd,
-    /// Whether a read may find nothing after all, because somebody else took it. A regular file is always ready.
+    /// Whether a read may find nothing after all, because somebody else took it. What lies on a disk is always ready.
     shared: bool,
 }
 
@@ -101,7 +101,8 @@ impl Source {
         let again = (kind == FileType::CharacterDevice && !is_master)
             .then(|| open_again(&file).ok())
             .flatten();
-        Ok(Self { file: again.unwrap_or(file), shared: kind != FileType::RegularFile })
+        let on_disk = matches!(kind, FileType::RegularFile | FileType::BlockDevice);
+        Ok(Self { file: again.unwrap_or(file), shared: !on_disk })
     }
 
     fn read(&self, buffer: &mut [u8]) -> rustix::io::Result<usize> {

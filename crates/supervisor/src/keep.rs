@@ -113,7 +113,7 @@ impl Keeper {
     fn kept(&self) -> u64 {
         match (&self.trouble, &self.state) {
             (None, _) => self.produced.min(self.layout.budget),
-            (Some(_), Some(_)) => self.layout.head(),
+            (Some(_), Some(_)) => self.written.min(self.layout.head()),
             (Some(_), None) => self.written.min(self.layout.budget - 1),
         }
     }
@@ -270,6 +270,21 @@ mod tests {
             assert_eq!(state.kept(), layout.kept(length as u64, budget as u64));
             assert_kept(dir.path(), &layout, &state.kept(), &produced);
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_while_the_first_half_is_written_keeps_what_came_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let produced = bytes(1_000);
+        let mut keeper = keep(dir.path(), 600, &produced[..100], 100);
+        // The rest comes at once: the state of the ring can be made, the first half is not written to its end.
+        keeper.file = Some(fs::File::open(dir.path().join("output")).expect("not to write").into());
+        keeper.take(&produced[100..]);
+        assert!(keeper.state.is_some());
+        let (kept, digest, trouble) = keeper.finish();
+        assert!(trouble.is_some());
+        assert_eq!(kept, 100);
+        assert_eq!(digest, <[u8; 32]>::from(Sha256::digest(&produced[..100])));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 use crate::claim::{Claim, Control, Seen, Verdict, attempt};
 use crate::scene::{Scene, said};
 use crate::table::check;
+use std::fs;
 
 const SHOWN: &str = "--allow-host-path {SHOWN}:ro";
 
@@ -85,6 +86,11 @@ pub(crate) const CLAIMS: &[Claim] = &[
         "A job cannot see what lies beside a shown host path.",
         attempt("./probe read-file {SHOWN}/../beside", &["ENOENT"], Control::Plain).flags(SHOWN),
     ),
+    Claim::steps(
+        "write-stdin",
+        "A job that opens its standard input again for writing does not write to the host's file.",
+        stdin,
+    ),
     Claim::tried(
         "write-shown",
         "A job cannot make a file in a host path that is shown read-only.",
@@ -159,6 +165,24 @@ fn home_shown(scene: &mut Scene) -> Verdict {
     };
     let shown = scene.word("SHOWN");
     Verdict { inside, control: said(&show(shown, shown)) }
+}
+
+/// What a job reads is a pipe; outside, whoever has the file as its input can open it again.
+fn stdin(scene: &mut Scene) -> Verdict {
+    let file = scene.env.write("input", "planted\n");
+    let script = "cat; printf overwritten > /proc/self/fd/0; echo tried";
+    let words = ["exec", "--json", "--stdin", "input", "--", "sh", "-c", script];
+    let output = scene.env.run(words);
+    let inside = match output.json()["evidence"][0]["excerpt"].as_str() {
+        Some(excerpt) if excerpt.starts_with("planted\n") && excerpt.ends_with("tried\n") => {
+            let changed = fs::read(&file).expect("a file of the test") != b"planted\n";
+            Seen::of(changed, "not the file")
+        }
+        _ => Seen::Broken(output.to_string()),
+    };
+    drop(scene.env.host("sh", ["-c", &format!("sh -c '{script}' < input")]));
+    let changed = fs::read(&file).is_ok_and(|bytes| bytes.starts_with(b"overwritten"));
+    Verdict { inside, control: Seen::of(changed, "overwritten") }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod claim;
 mod export;
 mod files;
+mod identity;
 mod jobs;
 mod kernel;
 mod mounts;
@@ -16,3 +17,4 @@ mod scene;
 mod secrets;
 mod security_md;
 mod table;
+mod transfer;

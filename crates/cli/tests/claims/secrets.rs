@@ -1,8 +1,8 @@
 //! A forwarded value is in the job and nowhere else that Bailiwick writes; the same search finds what is planted.
 use crate::claim::{Claim, Control, Seen, Verdict};
-use crate::scene::{Scene, children};
+use crate::scene::{Scene, children, with_probe};
 use crate::table::check;
-use bailiwick_testkit::{Output, Running, files_holding, processes_holding, until};
+use bailiwick_testkit::{Output, Running, User, files_holding, processes_holding, until};
 use std::fs;
 use std::time::Duration;
 
@@ -147,4 +147,19 @@ fn in_supervisor(scene: &mut Scene) -> Verdict {
 #[test]
 fn a_forwarded_value_is_nowhere_but_in_its_job() {
     check("secrets", CLAIMS);
+}
+
+#[test]
+fn what_describes_a_workspace_is_recorded_in_clear_as_security_md_says() {
+    for user in User::all() {
+        let env = with_probe(*user);
+        let words = ["purpose-4f1c", "owner-4f1c", "task-4f1c", "label-4f1c"];
+        let label = format!("k={}", words[3]);
+        let flags =
+            ["--purpose", words[0], "--owner", words[1], "--parent", words[2], "--label", &label];
+        drop(env.run([&["create"], &flags[..]].concat()).exits(0));
+        for word in words {
+            assert!(!files_holding(&env.home(), word.as_bytes()).is_empty(), "{word} as {user:?}");
+        }
+    }
 }

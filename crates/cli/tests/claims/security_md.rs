@@ -1,6 +1,9 @@
 //! SECURITY.md promises what is tested, and everything that is tested.
 use crate::claim::Claim;
-use crate::{export, files, jobs, kernel, mounts, network, privileges, processes, secrets};
+use crate::{
+    export, files, identity, jobs, kernel, mounts, network, privileges, processes, secrets,
+    transfer,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -15,6 +18,8 @@ const THEMES: &[(&str, &[Claim])] = &[
     ("mounts::a_job_changes_no_mount_and_makes_no_device", mounts::CLAIMS),
     ("kernel::a_job_opens_no_other_door_of_the_kernel", kernel::CLAIMS),
     ("export::an_export_gives_the_bytes_of_a_file_of_the_job_or_nothing", export::CLAIMS),
+    ("transfer::what_goes_in_and_out_follows_no_link", transfer::CLAIMS),
+    ("identity::a_culture_file_is_somebody_elses_text", identity::CLAIMS),
     ("secrets::a_forwarded_value_is_nowhere_but_in_its_job", secrets::CLAIMS),
 ];
 
@@ -86,7 +91,7 @@ fn no_claim_has_the_name_of_another() {
 #[test]
 fn security_md_states_the_edge_of_forwarded_variables() {
     let text = security_md().split_whitespace().collect::<Vec<_>>().join(" ");
-    for edge in ["job that prints its environment", "`/proc/PID/environ`"] {
+    for edge in ["job that prints its environment", "`/proc/PID/environ`", "recorded in clear"] {
         assert!(text.contains(edge), "{edge} is not stated");
     }
 }

@@ -1,13 +1,13 @@
 //! Odd arguments, odd output and odd jobs: a clear error or a typed outcome, and nothing is left running.
 use crate::support::{
-    create, each_user, exec_script, fact, marker, run_script, sha256, wait_for_job,
+    SOON, create, each_user, exec_script, fact, marker, run_script, sha256, wait_for_job,
     wait_for_nothing,
 };
 use bailiwick_testkit::{Output, TestEnv};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[test]
 fn an_unknown_profile_is_refused_and_the_known_ones_are_named() {
@@ -120,9 +120,9 @@ fn a_job_that_ignores_sigterm_is_killed_after_the_grace() {
         let _pid = wait_for_job(&mut run, &name);
         let begun = Instant::now();
         drop(env.json(5, &["stop", "--apply", "--grace", "300ms", "ws"]));
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON, "the grace is 0.3 s: {:?}", begun.elapsed());
         assert_eq!(fact(&run.wait().exits(5).json(), "exit_status"), &Value::Null);
-        wait_for_nothing(&name, Duration::from_secs(1));
+        wait_for_nothing(&name);
     });
 }
 
@@ -134,7 +134,7 @@ fn processes_that_leave_their_session_end_with_the_job() {
         let script = format!("(setsid sh -c 'sleep 300; : {name}' >/dev/null 2>&1 &) ; echo left");
         let package = run_script(env, 0, &script);
         assert_eq!(package["evidence"][0]["excerpt"], "left\n", "{package}");
-        wait_for_nothing(&name, Duration::from_secs(1));
+        wait_for_nothing(&name);
     });
 }
 

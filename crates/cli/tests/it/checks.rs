@@ -4,7 +4,6 @@ use crate::support::{
     wait_for_payload,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Returns name, whether it passed and the exit status of each check.
 fn told(package: &Value) -> Value {
@@ -135,7 +134,7 @@ fn a_caller_that_is_killed_among_the_checks_leaves_them_to_the_next_verb() {
         let _pid = wait_for_payload(&name);
         drop(run.kill());
         // Its supervisor ends it by what is left of the wall clock.
-        wait_for_nothing(&name, Duration::from_secs(20));
+        wait_for_nothing(&name);
         let seen = env.json(0, &["inspect", "ws"]);
         assert!(
             seen["attention"].to_string().contains("job j had ended with partial_success"),

@@ -1,12 +1,11 @@
 //! `run --detach`: the job goes on without its caller, under the same limits, and is settled by whoever comes next.
 use crate::support::{
-    create, each_user, fact, marker, processes, read_proc, run_script, signal, wait_for_nothing,
-    wait_for_payload,
+    SOON, create, each_user, fact, marker, processes, read_proc, run_script, signal,
+    wait_for_nothing, wait_for_payload,
 };
 use bailiwick_testkit::{TestEnv, until};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::time::Duration;
 
 /// Lets a script go under an id that is the test's marker.
 #[track_caller]
@@ -45,7 +44,7 @@ fn a_detached_job_runs_on_and_says_what_can_be_done_with_it() {
             assert!(attention.contains(&next), "{package}");
         }
         let _pid = wait_for_payload(&name);
-        let seen = until("its output is seen", Duration::from_secs(10), || {
+        let seen = until("its output is seen", SOON, || {
             let seen = env.json(0, &["inspect", "ws"]);
             (!seen["evidence"].as_array().expect("a list").is_empty()).then_some(seen)
         });
@@ -54,7 +53,7 @@ fn a_detached_job_runs_on_and_says_what_can_be_done_with_it() {
         assert_eq!(env.json(1, &["run", "--wait", "0", "ws", "true"])["reason"], "workspace_busy");
         let stopped = env.json(5, &["stop", "--apply", "--grace", "0", "ws"]);
         assert_eq!(stopped["status"], "cancelled", "{stopped}");
-        wait_for_nothing(&name, Duration::from_secs(5));
+        wait_for_nothing(&name);
         assert_eq!(env.json(5, &["wait", &name])["status"], "cancelled");
         assert_eq!(run_script(env, 0, "echo usable")["evidence"][0]["excerpt"], "usable\n");
     });
@@ -111,7 +110,7 @@ fn a_detached_job_is_held_to_its_timeout() {
         let package = env.json(4, &["wait", "ws"]);
         assert_eq!(fact(&package, "reason"), "wall_clock", "{package}");
         assert_eq!(fact(&package, "policy/wall_clock/value"), 0.5, "{package}");
-        wait_for_nothing(&marker(env), Duration::from_secs(5));
+        wait_for_nothing(&marker(env));
     });
 }
 
@@ -128,6 +127,6 @@ fn a_detached_job_whose_supervisor_was_killed_reads_lost_for_who_waits() {
         signal(supervisor, Signal::KILL);
         let package = waiting.wait().exits(7).json();
         assert_eq!(fact(&package, "reason"), "supervisor_lost", "{package}");
-        wait_for_nothing(&name, Duration::from_secs(5));
+        wait_for_nothing(&name);
     });
 }

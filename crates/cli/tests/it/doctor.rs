@@ -1,12 +1,11 @@
 //! What `doctor` says of a home: what killed verbs left open, a page that was scribbled on, a pipe among the files.
 use crate::support::{
-    create, each_user, fact, marker, run_script, signal, supervisor_of, wait_for_job,
+    SOON, create, each_user, fact, marker, run_script, signal, supervisor_of, wait_for_job,
 };
 use bailiwick_testkit::{TestEnv, until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::time::Duration;
 
 fn check<'a>(health: &'a Value, id: &str) -> Vec<&'a Value> {
     let checks = health["checks"].as_array().expect("checks");
@@ -38,7 +37,7 @@ fn what_killed_verbs_left_open_is_told_and_settled_on_request() {
         assert_eq!(check_message(&env.json(0, &["doctor"])), "none is open");
         kill_both(env);
         // The locks of the killed processes end with them, which takes a moment.
-        let health = until("nobody is at work", Duration::from_secs(10), || {
+        let health = until("nobody is at work", SOON, || {
             Some(env.json(0, &["doctor"])).filter(|health| !check_message(health).contains("each"))
         });
         let told = check(&health, "intents")[0];

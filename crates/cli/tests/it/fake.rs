@@ -1,19 +1,6 @@
 //! The fake provider from a shell: many processes, one state, and nothing that is executed.
-use crate::support::{fact, plain};
+use crate::support::{SOON, fact, plain, scripted};
 use bailiwick_testkit::{TestEnv, until};
-use std::time::Duration;
-
-/// How long a test waits for what comes soon; far beyond what a loaded machine needs.
-const SOON: Duration = Duration::from_secs(20);
-
-/// An environment whose provider is fake and whose jobs do what `script` says.
-fn scripted(script: &str) -> TestEnv {
-    let mut env = plain();
-    let path = env.write("script.json", script);
-    env.set("BAILIWICK_PROVIDER", "fake");
-    env.set("BAILIWICK_FAKE_SCRIPT", path);
-    env
-}
 
 fn status(env: &TestEnv) -> String {
     fact(&env.json(0, &["inspect", "ws"]), "state").as_str().expect("a word").to_owned()

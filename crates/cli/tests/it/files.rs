@@ -1,5 +1,5 @@
 //! Looking into a workspace without a job.
-use crate::support::{create, each_user, marker, run_script, wait_for_job};
+use crate::support::{SOON, create, each_user, marker, run_script, wait_for_job};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -118,9 +118,7 @@ fn files_are_seen_beside_a_running_job_and_not_after_the_end() {
         let _pid = wait_for_job(&mut run, &name);
         let seen =
             || fs::metadata(env.home().join("disks/ws/tree/f")).is_ok_and(|meta| meta.len() == 5);
-        bailiwick_testkit::until("it has written", std::time::Duration::from_secs(10), || {
-            seen().then_some(())
-        });
+        bailiwick_testkit::until("it has written", SOON, || seen().then_some(()));
         assert_eq!(env.run(["files", "--read", "ws", "f"]).exits(0).out(), "here\n");
         drop(env.json(5, &["stop", "--apply", "ws"]));
         drop(run.wait());

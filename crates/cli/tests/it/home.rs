@@ -10,7 +10,6 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A small file system, unmounted when the test is over.
 struct SmallDisk(PathBuf);
@@ -47,7 +46,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_home_refuses_before_anything_runs_and_works_again_with_room() {
     each_user(|env| {
-        let disk = SmallDisk::new(env, "size=8m");
+        let disk = SmallDisk::new(env, "size=80m");
         drop(env.run(["exec", "--", "true"]).exits(0));
         let filler = disk.fill();
         for line in [&["create"][..], &["exec", "--", "true"]] {
@@ -59,14 +58,14 @@ fn a_full_home_refuses_before_anything_runs_and_works_again_with_room() {
         fs::remove_file(filler).expect("removed");
         drop(env.run(["exec", "--", "true"]).exits(0));
         drop(disk);
-        wait_for_nothing(&marker(env), Duration::from_secs(5));
+        wait_for_nothing(&marker(env));
     });
 }
 
 #[test]
 fn a_home_without_inodes_refuses_before_anything_runs() {
     each_user(|env| {
-        let disk = SmallDisk::new(env, "size=16m,nr_inodes=2000");
+        let disk = SmallDisk::new(env, "size=80m,nr_inodes=2000");
         drop(env.run(["exec", "--", "true"]).exits(0));
         let mut kept = Vec::new();
         while let Ok(file) = fs::File::create(disk.0.join(format!("f{}", kept.len()))) {
@@ -75,7 +74,7 @@ fn a_home_without_inodes_refuses_before_anything_runs() {
         let error = env.json(2, &["exec", "--", "true"]);
         assert_eq!(error["category"], "environment_error", "{error}");
         drop(disk);
-        wait_for_nothing(&marker(env), Duration::from_secs(5));
+        wait_for_nothing(&marker(env));
     });
 }
 
@@ -91,7 +90,7 @@ fn a_job_that_fills_the_hosts_disk_is_ended_and_settled() {
         drop(env.run(["destroy", "ws"]).exits(0));
         drop(env.run(["exec", "--", "true"]).exits(0));
         drop(disk);
-        wait_for_nothing(&marker(env), Duration::from_secs(5));
+        wait_for_nothing(&marker(env));
     });
 }
 
@@ -113,7 +112,7 @@ fn a_store_of_a_newer_version_is_refused_and_left_alone() {
             assert!(error["message"].as_str().is_some_and(|words| words.contains("99")), "{error}");
         }
         assert_eq!(fs::read(&database).expect("the database"), before);
-        wait_for_nothing(&marker(env), Duration::from_secs(5));
+        wait_for_nothing(&marker(env));
     });
 }
 

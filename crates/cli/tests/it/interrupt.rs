@@ -1,5 +1,7 @@
 //! SIGINT and SIGTERM to the command while a job runs.
-use crate::support::{create, each_user, fact, marker, wait_for_job, wait_for_nothing};
+use crate::support::{
+    create, each_user, fact, marker, wait_for_job, wait_for_nothing, wait_until_it_listens,
+};
 use rustix::process::Signal;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ fn the_first_interrupt_stops_the_job_and_the_package_says_so() {
             let package = run.wait().exits(5).json();
             assert_eq!(package["status"], "cancelled", "{package}");
             assert_eq!(fact(&package, "job_status"), "cancelled");
-            wait_for_nothing(&name, Duration::from_secs(2));
+            wait_for_nothing(&name);
         }
         drop(env.json(0, &["destroy", "ws"]));
     });
@@ -35,7 +37,7 @@ fn a_second_interrupt_ends_the_command_and_leaves_the_job_to_its_supervisor() {
         let output = run.wait();
         let ended = output.signal() == Some(Signal::INT.as_raw()) || output.code() == Some(5);
         assert!(ended, "{output}");
-        wait_for_nothing(&name, Duration::from_secs(6));
+        wait_for_nothing(&name);
     });
 }
 
@@ -51,7 +53,8 @@ fn an_interrupt_while_files_are_read_ends_the_command_and_leaves_nothing() {
         let exec =
             ["exec", "--json", "--storage-bytes", "1TiB", "--input", "x=large", "--", "true"];
         for line in [&put[..], &run, &exec] {
-            let reading = env.start(line);
+            let mut reading = env.start(line);
+            wait_until_it_listens(&mut reading);
             std::thread::sleep(Duration::from_millis(500));
             reading.signal(Signal::INT);
             let output = reading.wait().exits(5);

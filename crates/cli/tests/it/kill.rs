@@ -1,14 +1,10 @@
 //! SIGKILL of the caller, of the supervisor, and of both.
 use crate::support::{
-    check_no_cgroup, create, each_user, fact, marker, run_script, signal, supervisor_of,
-    wait_for_job, wait_for_nothing,
+    SOON, check_no_cgroup, check_wall_clock, create, each_user, fact, marker, run_script, signal,
+    supervisor_of, wait_for_job, wait_for_nothing,
 };
 use bailiwick_testkit::{Running, TestEnv, files_holding, until};
 use rustix::process::Signal;
-use std::time::Duration;
-
-/// What a wall clock may be late by, and then what a loaded machine needs to notice.
-const LATE: Duration = Duration::from_millis(250 + 1_500);
 
 /// Starts a job that says something and then sleeps, and returns once that was captured.
 fn start(env: &TestEnv) -> Running {
@@ -17,7 +13,7 @@ fn start(env: &TestEnv) -> Running {
     let mut run = env.start(["run", "--json", "--job-id", &name, "ws", "sh", "-c", &script]);
     let _pid = wait_for_job(&mut run, &name);
     let output = env.home().join("jobs").join(&name);
-    until("its output is captured", Duration::from_secs(5), || {
+    until("its output is captured", SOON, || {
         (!files_holding(&output, b"begun").is_empty()).then_some(())
     });
     run
@@ -35,7 +31,7 @@ fn check_settled(env: &TestEnv, status: &str, reason: &str) {
     let next = run_script(env, 0, "echo usable");
     assert_eq!(next["evidence"][0]["excerpt"], "usable\n", "{next}");
     drop(env.json(0, &["destroy", "ws"]));
-    wait_for_nothing(&name, Duration::from_secs(2));
+    wait_for_nothing(&name);
     check_no_cgroup(&name);
 }
 
@@ -45,7 +41,8 @@ fn a_job_whose_caller_was_killed_ends_by_its_wall_clock_and_keeps_its_outcome() 
         create(env, &["--wall-clock-seconds", "3"]);
         let run = start(env);
         drop(run.kill());
-        wait_for_nothing(&marker(env), Duration::from_secs(3) + LATE);
+        wait_for_nothing(&marker(env));
+        check_wall_clock(&env.json(0, &["inspect", &marker(env)]), 3.0);
         check_settled(env, "timeout", "wall_clock");
     });
 }
@@ -73,7 +70,7 @@ fn a_supervisor_that_was_stopped_is_given_up_after_the_wall_clock() {
         signal(supervisor, Signal::STOP);
         let output = caller.wait();
         assert_eq!(output.code(), Some(7), "{output}");
-        wait_for_nothing(&marker, Duration::from_secs(5));
+        wait_for_nothing(&marker);
         drop(env.run(["run", "ws", "true"]).exits(0));
     });
 }
@@ -86,7 +83,7 @@ fn a_job_whose_supervisor_was_killed_dies_and_its_caller_says_so() {
         signal(supervisor_of(run.pid()), Signal::KILL);
         let output = run.wait().exits(7);
         assert_eq!(fact(&output.json(), "reason"), "supervisor_lost", "{output}");
-        wait_for_nothing(&marker(env), LATE);
+        wait_for_nothing(&marker(env));
         check_settled(env, "infrastructure_failure", "supervisor_lost");
     });
 }
@@ -99,7 +96,7 @@ fn a_job_whose_caller_and_supervisor_were_killed_is_settled_by_the_next_verb() {
         let supervisor = supervisor_of(run.pid());
         drop(run.kill());
         signal(supervisor, Signal::KILL);
-        wait_for_nothing(&marker(env), LATE);
+        wait_for_nothing(&marker(env));
         let next = run_script(env, 0, "true");
         let attention = next["attention"].to_string();
         assert!(attention.contains(&marker(env)), "the next verb says what it settled: {next}");

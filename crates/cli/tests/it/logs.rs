@@ -1,8 +1,10 @@
 //! Captured output as text and as JSON: nothing in it can pass for ours, and what is missing is counted.
-use crate::support::{create, each_user, marker, run_script, signal, supervisor_of, wait_for_job};
-use bailiwick_testkit::until;
+use crate::support::{
+    SOON, create, each_user, marker, run_script, signal, supervisor_of, wait_for_job,
+    wait_until_it_listens,
+};
+use bailiwick_testkit::{Output, TestEnv, until};
 use rustix::process::Signal;
-use std::time::Duration;
 
 #[test]
 fn nothing_that_a_job_prints_acts_or_reads_as_a_heading_of_ours() {
@@ -52,7 +54,7 @@ fn whoever_reads_the_output_of_a_job_that_nobody_waited_for_says_what_was_settle
             let supervisor = supervisor_of(run.pid());
             drop(run.kill());
             signal(supervisor, Signal::KILL);
-            until("the supervisor is gone", Duration::from_secs(10), || {
+            until("the supervisor is gone", SOON, || {
                 crate::support::read_proc(supervisor, "cmdline").is_empty().then_some(())
             });
             let output = env.run([line, &[name.as_str()]].concat()).exits(0);
@@ -142,24 +144,36 @@ fn what_makes_no_sense_together_is_refused() {
     }
 }
 
+/// Follows `ws` until its first line was shown, and interrupts that.
+fn interrupted_follower(env: &TestEnv) -> Output {
+    let program = env.program().to_str().expect("a plain path");
+    for name in ["pid", "seen"] {
+        drop(env.write(name, ""));
+    }
+    let line = "echo $$ > pid; exec \"$0\" logs --follow ws > seen";
+    std::thread::scope(|scope| {
+        let left = scope.spawn(|| env.host("sh", ["-c", line, program]));
+        until("it was shown", SOON, || {
+            (std::fs::read(env.work().join("seen")).ok()? == b"one\n").then_some(())
+        });
+        let pid = std::fs::read_to_string(env.work().join("pid")).expect("written");
+        signal(pid.trim_end().parse().expect("a number"), Signal::INT);
+        left.join().expect("no panic")
+    })
+}
+
 #[test]
 fn a_follower_gets_what_comes_until_the_end_and_can_be_interrupted() {
     each_user(|env| {
         create(env, &[]);
-        drop(
-            env.json(0, &["run", "--detach", "ws", "sh", "-c", "echo one; sleep 5; echo two >&2"]),
-        );
-        let mut left = env.start(["logs", "--follow", "ws"]);
-        std::thread::sleep(Duration::from_millis(800));
-        left.assert_alive();
-        left.signal(Signal::INT);
-        let left = left.wait().exits(5);
-        assert_eq!(left.out(), "one\n", "{left}");
-        let mut following = env.start(["logs", "--follow", "--raw", "ws"]);
-        std::thread::sleep(Duration::from_millis(300));
-        following.assert_alive();
+        let script = "echo one; while [ ! -e go ]; do sleep 0.1; done; echo two >&2";
+        drop(env.json(0, &["run", "--detach", "ws", "sh", "-c", script]));
+        drop(interrupted_follower(env).exits(5));
         let seen = env.json(0, &["inspect", "ws"]);
         assert_eq!(seen["facts"]["state"], "running", "an interrupt left it alone: {seen}");
+        let mut following = env.start(["logs", "--follow", "--raw", "ws"]);
+        wait_until_it_listens(&mut following);
+        std::fs::write(env.home().join("disks/ws/tree/go"), "").expect("a file");
         assert_eq!(following.wait().exits(0).out(), "one\ntwo\n");
     });
 }

@@ -3,7 +3,8 @@
 //! The numbers are those of the study: sixteen faults, then the issues that are open there. A fault that another suite
 //! tries in depth has its shortest form here, so that the list is whole.
 use crate::support::{
-    create, each_user, fact, marker, run_script, sha256, signal, wait_for_job, wait_for_nothing,
+    SOON, create, each_user, fact, marker, run_script, sha256, signal, wait_for_job,
+    wait_for_nothing,
 };
 use bailiwick_testkit::{Running, TestEnv, until};
 use rustix::process::Signal;
@@ -38,7 +39,7 @@ fn fault_01_a_wall_clock_does_not_die_with_the_caller() {
     each_user(|env| {
         create(env, &["--wall-clock-seconds", "1"]);
         drop(start(env, "sleep 60").kill());
-        wait_for_nothing(&marker(env), Duration::from_secs(1 + 5));
+        wait_for_nothing(&marker(env));
         let job = env.json(0, &["inspect", &marker(env)]);
         assert_eq!(fact(&job, "job_status"), "timeout", "{job}");
         drop(run_script(env, 0, "true"));
@@ -51,7 +52,7 @@ fn fault_02_an_interrupted_run_keeps_its_result() {
         create(env, &[]);
         let name = marker(env);
         drop(start(env, "echo kept; sleep 1; exit 3").kill());
-        wait_for_nothing(&name, Duration::from_secs(10));
+        wait_for_nothing(&name);
         let job = env.json(0, &["inspect", &name]);
         assert_eq!((fact(&job, "exit_status"), fact(&job, "state")), (&3.into(), &"ready".into()));
         assert_eq!(env.run(["logs", "--raw", &name]).exits(0).out(), "kept\n");
@@ -94,7 +95,7 @@ fn fault_04_concurrency_is_what_it_says() {
         let hold = |name: &str| {
             let run = env.start(["run", "ws", "sh", "-c", &format!("touch {name}; sleep 60")]);
             let file = env.home().join("disks/ws/tree").join(name);
-            until("the job runs", Duration::from_secs(20), || file.exists().then_some(()));
+            until("the job runs", SOON, || file.exists().then_some(()));
             run
         };
         let held = [hold("c"), hold("d")];
@@ -131,7 +132,7 @@ fn fault_06_a_stop_needs_no_cooperation_and_there_is_one_verdict() {
         let run = start(env, "trap '' TERM; while :; do sleep 0.1; done");
         let begun = Instant::now();
         let stopped = env.json(5, &["stop", "--apply", "--grace", "1", "ws"]);
-        assert!(begun.elapsed() < Duration::from_secs(10), "the grace is a second");
+        assert!(begun.elapsed() < SOON, "the grace is a second");
         let ran = run.wait().exits(5).json();
         assert_eq!(
             (&stopped["status"], &ran["status"]),

@@ -1,5 +1,5 @@
 //! Copy-in as a caller sees it: trees, links, ignore files, tar streams, and what a kill leaves.
-use crate::support::{create, each_user, holds, run_script, sha256, signal};
+use crate::support::{SOON, create, each_user, holds, run_script, sha256, signal};
 use bailiwick_testkit::{Output, TestEnv, until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -224,10 +224,10 @@ fn killed_while_staging(env: &TestEnv) {
     let words = ["-c".to_owned(), format!("echo $$ > pid; {script}"), program.to_owned()];
     std::thread::scope(|scope| {
         let shell = scope.spawn(|| env.host("/bin/sh", words));
-        until("something is staged", Duration::from_secs(30), staged);
+        until("something is staged", SOON, staged);
         let pid = fs::read_to_string(env.work().join("pid")).expect("written");
         signal(pid.trim().parse().expect("a number"), Signal::KILL);
-        let feeder = until("its feeder is found", Duration::from_secs(5), || feeder(env));
+        let feeder = until("its feeder is found", SOON, || feeder(env));
         signal(feeder, Signal::KILL);
         assert_eq!(shell.join().expect("joined").signal(), Some(9));
     });

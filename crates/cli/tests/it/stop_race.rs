@@ -1,14 +1,12 @@
 //! A job that is stopped, also at the moment at which it comes to its own end: one verdict, whoever is asked.
 use crate::support::{
-    create, each_user, fact, marker, root_or_caller, wait_for_nothing, wait_for_payload,
+    SOON, create, each_user, fact, marker, root_or_caller, scripted, wait_for_nothing,
+    wait_for_payload,
 };
 use bailiwick_testkit::TestEnv;
 use serde_json::Value;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// How many races are run.
-const RACES: u32 = 1_000;
 
 /// How long a job sleeps before it ends by itself.
 const SLEEP: &str = "sleep 0.02";
@@ -50,26 +48,25 @@ fn a_job_that_ignores_the_wish_is_killed_after_the_grace_and_both_say_so() {
             let _pid = wait_for_payload(&name);
             let begun = Instant::now();
             let stop = env.json(5, &["stop", "--apply", "--grace", grace, "ws"]);
-            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+            assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
             let run = run.wait().exits(5).json();
             assert_eq!(stop["provenance"]["job_id"], run["provenance"]["job_id"]);
             for told in [&run, &stop] {
                 assert_eq!(fact(told, "reason"), "stopped", "{told}");
                 assert_eq!(fact(told, "exit_status"), &Value::Null, "{told}");
             }
-            wait_for_nothing(&name, Duration::from_secs(5));
+            wait_for_nothing(&name);
         }
     });
 }
 
-#[test]
-fn in_a_thousand_races_run_and_stop_agree_and_both_ends_occur() {
-    let env = root_or_caller();
-    create(&env, &[]);
+/// Runs races, and checks of each that both agree, and that both ends occur.
+fn races(env: &TestEnv, races: u32) {
+    create(env, &[]);
     let mut after = Duration::from_millis(20);
     let (mut ended, mut stopped, mut met) = (0, 0, 0);
-    for number in 0..RACES {
-        let Race { run, stop, too_early } = race(&env, after);
+    for number in 0..races {
+        let Race { run, stop, too_early } = race(env, after);
         let cancelled = run["status"] == "cancelled";
         assert_eq!(stop["status"] == "cancelled", cancelled, "race {number}: {run}\n{stop}");
         if cancelled {
@@ -90,6 +87,17 @@ fn in_a_thousand_races_run_and_stop_agree_and_both_ends_occur() {
     eprintln!(
         "{ended} jobs ended by themselves, {met} of them under a stop; {stopped} were stopped"
     );
-    let least = RACES / 20;
+    let least = races / 20;
     assert!(ended >= least && stopped >= least, "{ended} ended, {stopped} stopped");
+}
+
+#[test]
+fn in_a_thousand_races_run_and_stop_agree_and_both_ends_occur() {
+    races(&root_or_caller(), 1_000);
+}
+
+#[test]
+fn in_races_on_a_scripted_job_run_and_stop_agree_and_both_ends_occur() {
+    let script = r#"[{"argv": ["sh", "**"], "delay_ms": 20, "stdout": "said\n"}]"#;
+    races(&scripted(script), 300);
 }

@@ -1,8 +1,7 @@
 //! `--stream`: what a job prints is on standard error while it runs, and the result on standard output as ever.
-use crate::support::{create, each_user, marker, wait_for_nothing};
+use crate::support::{SOON, create, each_user, marker, wait_for_nothing};
 use bailiwick_testkit::until;
 use std::fs;
-use std::time::Duration;
 
 #[test]
 fn a_pipe_gets_the_bytes_themselves_and_the_result_stays_alone() {
@@ -32,14 +31,14 @@ fn it_is_there_before_the_job_has_ended() {
             format!("exec \"$0\" run --stream ws sh -c 'echo begun; sleep 60; : {name}' 2> err");
         let running = std::thread::scope(|scope| {
             let run = scope.spawn(|| env.host("sh", ["-c", line.as_str(), program]));
-            until("it was shown", Duration::from_secs(20), || {
+            until("it was shown", SOON, || {
                 (fs::read(env.work().join("err")).ok()? == b"begun\n").then_some(())
             });
             drop(env.json(5, &["stop", "--apply", "ws"]));
             run.join().expect("no panic")
         });
         drop(running.exits(5));
-        wait_for_nothing(&name, Duration::from_secs(5));
+        wait_for_nothing(&name);
     });
 }
 

@@ -8,6 +8,12 @@ use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::time::Duration;
 
+/// How long a test waits for what comes soon; far beyond what a loaded machine needs, and far below what a job here sleeps.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// What a wall clock may be late by (docs/concepts.md), five times: what a loaded machine may make of it.
+pub(crate) const LATE_SECONDS: f64 = 5.0 * 0.25;
+
 /// The command that cargo built.
 const BUILT: &str = env!("CARGO_BIN_EXE_bailiwick");
 
@@ -28,6 +34,15 @@ pub(crate) const KEYS: [&str; 10] = [
 /// Returns an environment for tests that need no sandbox.
 pub(crate) fn plain() -> TestEnv {
     TestEnv::new(User::all()[0], BUILT)
+}
+
+/// An environment whose provider is fake and whose jobs do what `script` says.
+pub(crate) fn scripted(script: &str) -> TestEnv {
+    let mut env = plain();
+    let path = env.write("script.json", script);
+    env.set("BAILIWICK_PROVIDER", "fake");
+    env.set("BAILIWICK_FAKE_SCRIPT", path);
+    env
 }
 
 /// Runs `test` in an environment of its own for each user.
@@ -69,6 +84,14 @@ pub(crate) fn fact<'a>(package: &'a Value, path: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("the fact {path} of {package}"))
 }
 
+/// Fails unless a job was ended by its wall clock in time, as its own record says: how long the caller took says nothing of that.
+#[track_caller]
+pub(crate) fn check_wall_clock(package: &Value, seconds: f64) {
+    assert_eq!(fact(package, "reason"), "wall_clock", "{package}");
+    let took = package["resource_usage"]["wall_time_seconds"].as_f64().expect("a number");
+    assert!((seconds..seconds + LATE_SECONDS).contains(&took), "{took} s: {package}");
+}
+
 /// Returns the keys of a line of JSON in the order in which they were written.
 pub(crate) fn keys_in_order(output: &Output) -> Vec<String> {
     let package = output.json();
@@ -94,7 +117,7 @@ const SUPERVISOR_COMM: &str = "bailiwick-super";
 /// Returns the supervisor that the command `caller` started, once it is there.
 #[track_caller]
 pub(crate) fn supervisor_of(caller: u32) -> u32 {
-    until("a supervisor is there", Duration::from_secs(10), || {
+    until("a supervisor is there", SOON, || {
         processes().into_iter().find(|pid| {
             parent(*pid) == Some(caller)
                 && read_proc(*pid, "comm").trim_ascii() == SUPERVISOR_COMM.as_bytes()
@@ -139,7 +162,7 @@ pub(crate) fn marker(env: &TestEnv) -> String {
 /// Waits until the job that `caller` runs, with `marker` in its command line, is there.
 #[track_caller]
 pub(crate) fn wait_for_job(caller: &mut Running, marker: &str) -> u32 {
-    until("the job runs", Duration::from_secs(10), || {
+    until("the job runs", SOON, || {
         caller.assert_alive();
         payload(marker)
     })
@@ -148,7 +171,7 @@ pub(crate) fn wait_for_job(caller: &mut Running, marker: &str) -> u32 {
 /// The same for a job without a caller, or one that comes after others.
 #[track_caller]
 pub(crate) fn wait_for_payload(marker: &str) -> u32 {
-    until("the job runs", Duration::from_secs(10), || payload(marker))
+    until("the job runs", SOON, || payload(marker))
 }
 
 fn payload(marker: &str) -> Option<u32> {
@@ -159,12 +182,25 @@ fn payload(marker: &str) -> Option<u32> {
     })
 }
 
-/// Fails unless every process with `marker` is gone `within` this time, and every mount.
+/// Waits until a command has its handlers: before that an interrupt ends it as it does any program.
 #[track_caller]
-pub(crate) fn wait_for_nothing(marker: &str, within: Duration) {
-    until("no process is left", within, || processes_holding(marker).is_empty().then_some(()));
+pub(crate) fn wait_until_it_listens(command: &mut Running) {
+    until("it takes interrupts", SOON, || {
+        command.assert_alive();
+        let status = String::from_utf8(read_proc(command.pid(), "status")).ok()?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
+        // One bit a signal, from 1 on (proc_pid_status(5)).
+        let bit = u64::from(Signal::INT.as_raw().unsigned_abs() - 1);
+        (u64::from_str_radix(caught, 16).ok()? >> bit & 1 == 1).then_some(())
+    });
+}
+
+/// Fails unless every process with `marker` is gone soon, and every mount.
+#[track_caller]
+pub(crate) fn wait_for_nothing(marker: &str) {
+    until("no process is left", SOON, || processes_holding(marker).is_empty().then_some(()));
     // The mounts of a sandbox come down with its last process, but not in the same instant.
-    until("no mount is left", within, || mounts_holding(marker).is_empty().then_some(()));
+    until("no mount is left", SOON, || mounts_holding(marker).is_empty().then_some(()));
 }
 
 /// Fails where a control group is left whose name holds `marker`; a job's id is part of the name of its group.

@@ -1,5 +1,7 @@
 //! `wait`: what it prints, when it gives up, and that it leaves the job alone.
-use crate::support::{create, each_user, fact, keys_in_order, marker, wait_for_payload};
+use crate::support::{
+    create, each_user, fact, keys_in_order, marker, wait_for_payload, wait_until_it_listens,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -44,8 +46,7 @@ fn it_gives_up_after_its_timeout_or_an_interrupt_and_leaves_the_job_alone() {
             assert_eq!(failure["retryable"], true, "{failure}");
         }
         let mut waiting = env.start(["wait", "--json", "ws"]);
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        waiting.assert_alive();
+        wait_until_it_listens(&mut waiting);
         waiting.signal(Signal::INT);
         assert_eq!(waiting.wait().exits(5).error()["reason"], "cancelled");
         let seen = env.json(0, &["inspect", &name]);

@@ -1,18 +1,18 @@
 //! Removes what verbs that were killed before their first record left.
 //!
-//! Only what is old, held by nobody and never used goes; everything else that is on no record is named.
+//! Only what is old, held by nobody and never used goes; everything else that is on no record is named. How both are found
+//! is the native provider's, whose disks these are.
 use super::hold;
+use super::record::JobDir;
 use super::settle::{Known, look};
-use crate::native::batch::clear_stages;
+use crate::native::disks::{self, remove_unused};
 use crate::native::hold::is_kept;
 use crate::native::home::Home;
-use crate::native::{disks, trouble};
+use crate::native::trouble;
 use bailiwick_contract::context::OpCx;
-use bailiwick_contract::id::{JobId, WorkspaceId};
+use bailiwick_contract::id::JobId;
 use bailiwick_contract::provider::{Kept, Orphan, ProviderError, Slots};
 use bailiwick_contract::time::Timestamp;
-use bailiwick_isolation::disk;
-use std::fs;
 use std::io;
 use std::time::Duration;
 
@@ -23,59 +23,21 @@ pub(super) fn remove(
     age: Duration,
     cx: &OpCx<'_>,
 ) -> Result<Vec<Orphan>, ProviderError> {
-    let mut orphans = Vec::new();
-    for kept in disks::listed(home, age, cx)? {
-        if let Some(interrupted) = cx.interrupted() {
-            return Err(interrupted.into());
+    let removal = |kept: &Kept| match kept {
+        Kept::Workspace(id) => {
+            let held = hold::take(home, id, Slots::All(1), cx.clock.now());
+            remove_unused(home, id, held, &|| is_known(kept))
         }
-        if is_known(&kept) {
-            // Its disk stays; what a batch that was killed before its intent staged for it does not.
-            if let Kept::Workspace(id) = &kept {
-                clear_stages(&home.workspace(id))?;
-            }
-            continue;
-        }
-        let removed = match &kept {
-            Kept::Workspace(id) => workspace(home, id, &|| is_known(&kept), cx.clock.now())?,
-            Kept::Job(id) => job(home, id, cx.clock.now())?,
-        };
-        orphans.extend(removed.map(|removed| Orphan { kept, removed }));
-    }
-    Ok(orphans)
-}
-
-/// Removes a disk that nobody holds and on which there is nothing; `None` where it is somebody's after all.
-fn workspace(
-    home: &Home,
-    id: &WorkspaceId,
-    is_known: &dyn Fn() -> bool,
-    now: Timestamp,
-) -> Result<Option<bool>, ProviderError> {
-    // Whoever makes a workspace without a record holds all its slots, the first one too.
-    let hold = match hold::take(home, id, Slots::All(1), now) {
-        Err(ProviderError::NoWorkspace { .. }) => return Ok(None),
-        other => other?,
+        Kept::Job(id) => job(home, id, cx.clock.now()),
     };
-    if hold.is_none() || is_known() {
-        return Ok(None);
-    }
-    let tree = home.tree(id);
-    let is_unused = match fs::read_dir(&tree) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => return Err(trouble::on("list the disk", &tree)(error)),
-    };
-    if is_unused {
-        disks::remove(home, id)?;
-    }
-    Ok(Some(is_unused))
+    disks::remove_orphans(home, is_known, age, cx, &removal)
 }
 
 /// Removes a job's directory where the job was never let go; `None` where it goes on, or its caller is there.
 fn job(home: &Home, id: &JobId, now: Timestamp) -> Result<Option<bool>, ProviderError> {
-    let dir = home.job(id);
+    let dir = JobDir::at(home.job(id));
     let look = || -> io::Result<Option<bool>> {
-        if is_kept(&dir)? {
+        if is_kept(dir.path())? {
             return Ok(None);
         }
         let is_unused = match look(home, id, now)? {
@@ -84,9 +46,9 @@ fn job(home: &Home, id: &JobId, now: Timestamp) -> Result<Option<bool>, Provider
             Known::Ended { .. } => false,
         };
         if is_unused {
-            disk::remove(&dir)?;
+            dir.remove()?;
         }
         Ok(Some(is_unused))
     };
-    look().map_err(trouble::on("look at the job in", &dir))
+    look().map_err(trouble::on("look at the job in", dir.path()))
 }

@@ -30,6 +30,7 @@ use bailiwick_contract::provider::{
 };
 use bailiwick_isolation::disk;
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
+use record::JobDir;
 use script::Script;
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -247,7 +248,7 @@ impl Provider for Fake {
     fn settled(&self, job: &JobId, outcome: &JobOutcome) {
         // A job that printed nothing has nothing to keep once its outcome is on record; what stays harms nobody.
         if outcome.output.bytes == 0 {
-            disk::remove(&self.home.job(job)).ok();
+            JobDir::at(self.home.job(job)).remove().ok();
         }
     }
 

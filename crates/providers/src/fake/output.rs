@@ -4,9 +4,11 @@
 //! job's directory is there.
 use super::course::Work;
 use super::printed::Printed;
+use super::record::JobDir;
 use super::settle::{Known, look};
 use crate::native::hold::is_kept;
 use crate::native::home::Home;
+use crate::native::retention::each_job;
 use crate::native::trouble;
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::JobId;
@@ -14,8 +16,6 @@ use bailiwick_contract::provider::{
     ByteSink, Followed, KeptOutput, OutputBytes, OutputPart, ProviderError, Streams,
 };
 use bailiwick_contract::time::Timestamp;
-use bailiwick_isolation::disk;
-use std::fs;
 use std::io;
 
 impl Known {
@@ -149,23 +149,7 @@ pub(super) fn follow(
 
 /// Lists the jobs that have printed something.
 pub(super) fn kept(home: &Home, cx: &OpCx<'_>) -> Result<Vec<KeptOutput>, ProviderError> {
-    let folder = home.path().join("jobs");
-    let entries = match fs::read_dir(&folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(trouble::on("list", &folder))?,
-    };
-    let mut found = Vec::new();
-    for entry in entries.flatten() {
-        if let Some(interrupted) = cx.interrupted() {
-            return Err(interrupted.into());
-        }
-        let Some(job) = entry.file_name().to_str().and_then(|name| JobId::parse(name).ok()) else {
-            continue;
-        };
-        found.extend(kept_of(home, job, cx.clock.now())?);
-    }
-    found.sort_by(|one, other| one.job.cmp(&other.job));
-    Ok(found)
+    each_job(home, cx, &|job| kept_of(home, job, cx.clock.now()))
 }
 
 fn kept_of(home: &Home, job: JobId, now: Timestamp) -> Result<Option<KeptOutput>, ProviderError> {
@@ -185,7 +169,7 @@ pub(super) fn discard(home: &Home, job: &JobId, cx: &OpCx<'_>) -> Result<(), Pro
         if is_kept(&dir)? || matches!(look(home, job, cx.clock.now())?, Known::Alive { .. }) {
             return Ok(());
         }
-        disk::remove(&dir)
+        JobDir::at(dir.clone()).remove()
     };
     remove().map_err(trouble::on("remove", &dir))
 }

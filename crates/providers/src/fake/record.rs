@@ -6,6 +6,7 @@ use super::course::{Stop, Work};
 use crate::native::home::make_private;
 use bailiwick_contract::job::JobOutcome;
 use bailiwick_contract::time::Timestamp;
+use bailiwick_isolation::disk;
 use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,14 @@ impl JobDir {
     /// Makes it.
     pub(super) fn make(&self) -> io::Result<()> {
         make_private(&self.0)
+    }
+
+    /// Removes it. What the job does goes first: of the rest, nobody could make an end that happens a second time.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(self.0.join(WORK)) {
+            Err(error) if !is_absent(&error) => Err(error),
+            _ => disk::remove(&self.0),
+        }
     }
 
     pub(super) fn set_work(&self, work: &Work) -> io::Result<()> {

@@ -16,7 +16,6 @@ use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, Observed, Reason, Stdin};
 use bailiwick_contract::provider::{ByteSink, Ports, ProviderError, Recovered, StopReply};
 use bailiwick_contract::time::Timestamp;
-use bailiwick_isolation::disk;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -93,7 +92,7 @@ fn start(
 
 /// Nothing ran, so nothing of the job is worth keeping; what cannot be removed says that it was never let go.
 fn discard(dir: &JobDir) {
-    disk::remove(dir.path()).ok();
+    dir.remove().ok();
 }
 
 /// Puts what the job was given into what it prints.

@@ -3,11 +3,11 @@
 //! The outer directory is the home owner's alone; the inner one, `tree`, belongs to the job's outside id. Measuring and
 //! removing a tree that a job has made is in `bailiwick_isolation::disk`.
 use super::home::{Home, make_private};
-use super::{batch, hold, host_path, stop, trouble};
+use super::{batch, host_path, stop, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{
-    Inspection, Kept, Orphan, ProviderError, Recovered, Removed, Slots, WorkspaceSpec,
+    Hold, Inspection, Kept, Orphan, ProviderError, Recovered, Removed, WorkspaceSpec,
 };
 use bailiwick_isolation::disk;
 use bailiwick_isolation::facts::HostFacts;
@@ -104,12 +104,16 @@ pub(crate) fn is_present(home: &Home, id: &WorkspaceId) -> Result<bool, Provider
     tree.try_exists().map_err(trouble::on("look at the disk", &tree))
 }
 
-/// Removes what is on no record and was never used; returns that, and what is on no record and holds something.
-pub(super) fn remove_orphans(
+/// Removes what is on no record and was never used, and says whether it did; `None` where it is somebody's after all.
+pub(crate) type Removal<'a> = dyn Fn(&Kept) -> Result<Option<bool>, ProviderError> + 'a;
+
+/// Applies `removal` to what is on no record; returns what was removed, and what is on no record and holds something.
+pub(crate) fn remove_orphans(
     home: &Home,
     is_known: &dyn Fn(&Kept) -> bool,
     age: Duration,
     cx: &OpCx<'_>,
+    removal: &Removal<'_>,
 ) -> Result<Vec<Orphan>, ProviderError> {
     let mut orphans = Vec::new();
     for kept in listed(home, age, cx)? {
@@ -124,21 +128,13 @@ pub(super) fn remove_orphans(
             }
             continue;
         }
-        let removed = match &kept {
-            Kept::Workspace(id) => remove_unused(home, id, &|| is_known(&kept))?,
-            Kept::Job(id) => remove_unstarted(home, id)?,
-        };
-        orphans.extend(removed.map(|removed| Orphan { kept, removed }));
+        orphans.extend(removal(&kept)?.map(|removed| Orphan { kept, removed }));
     }
     Ok(orphans)
 }
 
 /// Lists the disks and the jobs whose directories have not changed for `age`.
-pub(crate) fn listed(
-    home: &Home,
-    age: Duration,
-    cx: &OpCx<'_>,
-) -> Result<Vec<Kept>, ProviderError> {
+fn listed(home: &Home, age: Duration, cx: &OpCx<'_>) -> Result<Vec<Kept>, ProviderError> {
     let before = cx.clock.now().as_micros() / 1_000_000;
     let before = i64::try_from(before.saturating_sub(age.as_secs())).unwrap_or(i64::MAX);
     let mut found = Vec::new();
@@ -166,13 +162,15 @@ fn old_names(folder: &Path, before: i64) -> Result<Vec<String>, ProviderError> {
 }
 
 /// Removes a disk that nobody holds and on which there is nothing; `None` where it is somebody's after all.
-fn remove_unused(
+///
+/// `held` is what came of taking the first slot: whoever makes a workspace without a record holds all of them.
+pub(crate) fn remove_unused(
     home: &Home,
     id: &WorkspaceId,
+    held: Result<Option<Box<dyn Hold>>, ProviderError>,
     is_known: &dyn Fn() -> bool,
 ) -> Result<Option<bool>, ProviderError> {
-    // Whoever makes a workspace without a record holds all its slots, the first one too.
-    let hold = match hold::take(home, id, Slots::All(1)) {
+    let hold = match held {
         Err(ProviderError::NoWorkspace { .. }) => return Ok(None),
         other => other?,
     };
@@ -192,7 +190,7 @@ fn remove_unused(
 }
 
 /// Removes a job's directory where nothing of the job ever ran; `None` where its supervisor is alive.
-fn remove_unstarted(home: &Home, id: &JobId) -> Result<Option<bool>, ProviderError> {
+pub(super) fn remove_unstarted(home: &Home, id: &JobId) -> Result<Option<bool>, ProviderError> {
     let dir = home.job(id);
     let is_unused = match stop::recover(home, id)? {
         Recovered::Alive => return Ok(None),

@@ -89,9 +89,14 @@ impl Walk<'_> {
                 Step::Entry(entry) => self.found.entries.push(entry),
                 Step::Below(path) => {
                     let dir = openat2(self.tree, path.as_bytes(), DIRECTORY, Mode::empty(), BELOW);
-                    // Gone, replaced or closed since it was found.
-                    let Ok(dir) = dir else { continue };
-                    left.extend(self.steps(Some(&path), &dir)?);
+                    match dir {
+                        Ok(dir) => left.extend(self.steps(Some(&path), &dir)?),
+                        // Gone, replaced or closed since it was found.
+                        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
+                        Err(error) => {
+                            return Err(step("list", path.as_bytes(), self.id, error));
+                        }
+                    }
                 }
             }
         }

@@ -14,7 +14,7 @@ mod host_path;
 pub(crate) mod listing;
 mod output;
 mod profile;
-mod retention;
+pub(crate) mod retention;
 mod run;
 pub(crate) mod stdin;
 mod stop;
@@ -182,8 +182,8 @@ impl Provider for Native {
         retention::kept(&self.home, cx)
     }
 
-    fn discard_output(&self, job: &JobId, _: &OpCx<'_>) -> Result<(), ProviderError> {
-        retention::discard(&self.home.job(job))
+    fn discard_output(&self, job: &JobId, cx: &OpCx<'_>) -> Result<(), ProviderError> {
+        retention::discard(&self.home.job(job), cx)
     }
 
     fn list(
@@ -279,7 +279,15 @@ impl Provider for Native {
         age: Duration,
         cx: &OpCx<'_>,
     ) -> Result<Vec<Orphan>, ProviderError> {
-        let orphans = disks::remove_orphans(&self.home, is_known, age, cx)?;
+        let home = &self.home;
+        let removal = |kept: &Kept| match kept {
+            Kept::Workspace(id) => {
+                let held = hold::take(home, id, Slots::All(1));
+                disks::remove_unused(home, id, held, &|| is_known(kept))
+            }
+            Kept::Job(id) => disks::remove_unstarted(home, id),
+        };
+        let orphans = disks::remove_orphans(home, is_known, age, cx, &removal)?;
         for orphan in orphans.iter().filter(|orphan| orphan.removed) {
             // Its supervisor may have been killed with groups that nobody else will ever look for.
             if let Kept::Job(job) = &orphan.kept {

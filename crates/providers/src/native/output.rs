@@ -113,9 +113,12 @@ impl Captured {
                 if let Some(state) = open_if_there(&self.dir.join("output.ring"))? {
                     return Ok(read_state(&state)?.gone());
                 }
-                // It may have gone round and ended meanwhile.
-                let ended = Self::of_ended(&self.dir)?.filter(|ended| ended.kept.len() > 1);
-                Ok(ended.map_or((0, 0), |ended| (ended.kept[0].1, ended.kept[1].0)))
+                // It may have gone round and ended meanwhile, in whole or with a full disk.
+                let between = |ended: Self| {
+                    let tail = ended.kept.get(1).map_or(ended.produced, |tail| tail.0);
+                    (ended.kept[0].1, tail)
+                };
+                Ok(Self::of_ended(&self.dir)?.map_or((0, 0), between))
             }
         }
     }

@@ -4,6 +4,7 @@
 //! the gate is open, whatever goes wrong is an outcome.
 use super::hold::NativeHold;
 use super::home::make_private;
+use super::stop::read_outcome;
 use super::{Native, cwd, disks, host, host_path, output, stdin, trouble};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::{CancelToken, OpCx};
@@ -226,14 +227,16 @@ fn converse(
     let mut reader = FrameReader::default();
     let mut cancelled = false;
     loop {
-        if cx.clock.monotonic() > deadline {
-            supervisor.kill();
-            return None;
-        }
+        // Before the look at the socket: a sink may take its time, and the answer be there long before it is asked for.
+        let is_late = cx.clock.monotonic() > deadline;
         let mut polled = [PollFd::new(&*supervisor, PollFlags::IN)];
         match poll(&mut polled, Some(live.look_every())) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return None,
+        }
+        if is_late && polled[0].revents().is_empty() {
+            supervisor.kill();
+            return None;
         }
         live.give(cx);
         if cx.cancel.is_cancelled() && !cancelled {
@@ -271,17 +274,13 @@ fn first_word(supervisor: &Supervisor, patience: Duration, cx: &OpCx<'_>) -> Opt
     }
 }
 
-/// The supervisor was killed: it may have recorded how the job ended and not have come to say it.
+/// The supervisor was killed: either it had recorded the outcome before it could say it, or what it had captured until then is
+/// all that there is.
 fn left(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
-    match super::stop::read_outcome(&native.home.job(&job.id)) {
-        Ok(Some(OutcomeFile::Ended { outcome, .. })) => *outcome,
-        _ => lost(native, job, opened_at, cx),
-    }
-}
-
-/// Nothing says how the job ended; what was captured until then is still there.
-fn lost(native: &Native, job: &JobSpec, opened_at: Timestamp, cx: &OpCx<'_>) -> JobOutcome {
     let dir = native.home.job(&job.id);
+    if let Ok(Some(OutcomeFile::Ended { outcome, .. })) = read_outcome(&dir) {
+        return *outcome;
+    }
     let mut outcome = broken(Reason::SupervisorLost, None, opened_at, cx);
     outcome.output = output::facts_of_lost(&dir);
     outcome

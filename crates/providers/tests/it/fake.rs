@@ -145,6 +145,25 @@ fn an_end_that_was_cut_short_is_done_again_and_comes_to_the_same() {
     }
 }
 
+#[test]
+fn what_is_left_of_a_job_that_was_discarded_makes_no_end_a_second_time() {
+    let world = World::new();
+    let job = world.job("minute");
+    world.launch(&job);
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(world.ended(&job).status, JobStatus::Success);
+    fs::write(world.tree().join("d/left"), "by the next").expect("written");
+    // As whoever discarded it left things when it was killed: what the job does is the first to go.
+    fs::remove_file(world.job_dir().join("work")).expect("there");
+    fs::remove_file(world.job_dir().join("outcome")).expect("there");
+    assert_eq!(world.fake.kept_outputs(&world.cx()).expect("listed"), []);
+    assert_eq!(world.printed(&job), b"");
+    assert!(world.is_free());
+    assert_eq!(fs::read(world.tree().join("d/left")).expect("there"), b"by the next");
+    world.fake.discard_output(&job.id, &world.cx()).expect("the rest");
+    assert!(!world.job_dir().exists());
+}
+
 /// A gate at which its caller dies.
 struct Dies;
 

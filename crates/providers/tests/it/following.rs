@@ -1,13 +1,17 @@
 //! Output that is read while a job runs, in part, by stream, and removed.
 use crate::world::{Open, SOON, World};
-use bailiwick_contract::job::JobSpec;
+use bailiwick_contract::context::OpCx;
+use bailiwick_contract::job::{JobSpec, JobStatus};
 use bailiwick_contract::policy::{Budget, Policy};
 use bailiwick_contract::provider::{
     ByteSink, Followed, OutputBytes, OutputPart, Ports, Provider, Slots, Streams,
 };
-use bailiwick_testkit::until;
+use bailiwick_isolation::record::OutcomeFile;
+use bailiwick_testkit::{FakeClock, until};
+use rustix::fs::{FlockOperation, flock};
 use std::error::Error;
 use std::fs;
+use std::time::Duration;
 
 #[derive(Default)]
 struct Kept(Vec<u8>);
@@ -47,14 +51,18 @@ fn small(bytes: u64) -> usize {
 }
 
 /// Lines of 64 bytes, each with its number, so that every byte says where it belongs.
-const NUMBERED: &str = "awk 'BEGIN { for (n = 0; n < LINES; n++) printf \"%063d\\n\", n }'";
+const NUMBERED: &str = "awk 'BEGIN { for (n = FROM; n < TO; n++) printf \"%063d\\n\", n }'";
 
 fn numbered(lines: u64) -> Vec<u8> {
     (0..lines).flat_map(|line| format!("{line:063}\n").into_bytes()).collect()
 }
 
 fn printing(lines: u64) -> String {
-    NUMBERED.replace("LINES", &lines.to_string())
+    printing_from(0, lines)
+}
+
+fn printing_from(first: u64, end: u64) -> String {
+    NUMBERED.replace("FROM", &first.to_string()).replace("TO", &end.to_string())
 }
 
 #[test]
@@ -84,8 +92,10 @@ fn a_ring_that_goes_round_while_it_is_followed_never_gives_wrong_bytes() {
     // Rings that are smaller and larger than what is read at once.
     for budget in [64 << 10, 3 << 20] {
         let world = with_budget(budget);
-        let script =
-            format!("{}; echo > printed; while [ ! -e go ]; do sleep 0.02; done", printing(LINES));
+        // The second half is printed once the first has been read, so that it is followed however slow the reader is.
+        let (first, second) = (printing_from(0, LINES / 2), printing_from(LINES / 2, LINES));
+        let wait = |name: &str| format!("while [ ! -e {name} ]; do sleep 0.02; done");
+        let script = format!("{first}; {}; {second}; echo > printed; {}", wait("on"), wait("go"));
         let job = world.script(&script);
         let all = numbered(LINES);
         world.launch(&job).expect("let go");
@@ -110,7 +120,10 @@ fn a_ring_that_goes_round_while_it_is_followed_never_gives_wrong_bytes() {
                 + part.tail.as_bytes().len() as u64;
             assert!(all[..small(produced)].ends_with(part.tail.as_bytes()), "exact at {produced}");
             next = followed.next;
-            turns += 1;
+            turns += u32::from(!bytes.is_empty());
+            if next == all.len() as u64 / 2 {
+                fs::write(world.tree().join("on"), "").expect("a file");
+            }
         }
         assert!(turns > 1, "it was followed while it ran");
         // In flight, and all is there that the budget keeps.
@@ -246,6 +259,69 @@ fn a_caller_that_reads_along_is_given_output_before_the_job_ends() {
     }
 }
 
+/// Ends the job, waits until its outcome is on file, and then says that an hour has passed; as a terminal that was stopped.
+struct Stops<'w> {
+    world: &'w World,
+    job: &'w JobSpec,
+    clock: &'w FakeClock,
+}
+
+impl ByteSink for Stops<'_> {
+    fn push(&mut self, _: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        fs::write(self.world.tree().join("go"), "")?;
+        let outcome = self.world.job_dir(&self.job.id).join("outcome");
+        until("its outcome", SOON, || outcome.exists().then_some(()));
+        self.clock.advance(Duration::from_secs(3_600));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sink_that_takes_longer_than_the_job_may_changes_nothing_of_its_outcome() {
+    let world = World::new();
+    let clock = FakeClock::new();
+    let job = world.script("echo one; while [ ! -e go ]; do sleep 0.02; done");
+    let hold = world.hold(&world.id, Slots::One(1));
+    let mut sink = Stops { world: &world, job: &job, clock: &clock };
+    let ports = Ports { hold: &*hold, gate: &mut Open, live: Some(&mut sink) };
+    let cx = OpCx { clock: &clock, ..world.cx() };
+    let outcome = world.native.run(&world.id, &job, ports, &cx).expect("it ran");
+    assert_eq!((outcome.status, outcome.exit_status), (JobStatus::Success, Some(0)), "{outcome:?}");
+}
+
+/// Stops the supervisor, leaves an outcome as it would, and says that an hour has passed.
+struct Silences<'w> {
+    world: &'w World,
+    job: &'w JobSpec,
+    clock: &'w FakeClock,
+    outcome: OutcomeFile,
+}
+
+impl ByteSink for Silences<'_> {
+    fn push(&mut self, _: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let dir = self.world.job_dir(&self.job.id).canonicalize()?;
+        let supervisor = crate::callers::supervisor_in(&dir).expect("it lives");
+        rustix::process::kill_process(supervisor, rustix::process::Signal::STOP)?;
+        fs::write(dir.join("outcome"), serde_json::to_vec(&self.outcome)?)?;
+        self.clock.advance(Duration::from_secs(3_600));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_outcome_that_was_recorded_counts_where_it_was_never_said() {
+    let world = World::new();
+    let clock = FakeClock::new();
+    let recorded = world.sh("exit 4").outcome;
+    let job = world.script("echo one; sleep 1000");
+    let hold = world.hold(&world.id, Slots::One(1));
+    let outcome = OutcomeFile::Ended { outcome: Box::new(recorded.clone()), output_budget: 1_000 };
+    let mut sink = Silences { world: &world, job: &job, clock: &clock, outcome };
+    let ports = Ports { hold: &*hold, gate: &mut Open, live: Some(&mut sink) };
+    let cx = OpCx { clock: &clock, ..world.cx() };
+    assert_eq!(world.native.run(&world.id, &job, ports, &cx).expect("it ran"), recorded);
+}
+
 /// Lets the job go on once its first line was given: without that it would not end.
 struct Goes(Until, std::path::PathBuf);
 
@@ -287,4 +363,22 @@ fn what_is_kept_is_listed_and_removed_but_never_of_a_job_in_flight() {
         world.native.discard_output(&running.id, &world.cx()).expect("removed");
         (!world.job_dir(&running.id).exists()).then_some(())
     });
+}
+
+#[test]
+fn output_is_removed_also_where_somebody_is_just_looking() {
+    let world = World::new();
+    let job = world.script("echo one");
+    world.try_run(&job).expect("it ran");
+    let dir = world.job_dir(&job.id);
+    let looking = fs::File::open(&dir).expect("a directory");
+    flock(&looking, FlockOperation::NonBlockingLockShared).expect("as `recover` does");
+    std::thread::scope(|scope| {
+        let discarding = scope.spawn(|| world.native.discard_output(&job.id, &world.cx()));
+        // As long as somebody needs who is interrupted in the middle.
+        std::thread::sleep(Duration::from_millis(50));
+        drop(looking);
+        discarding.join().expect("no panic").expect("removed");
+    });
+    assert!(!dir.exists());
 }
