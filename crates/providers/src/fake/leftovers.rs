@@ -3,9 +3,9 @@
 //! Only what is old, held by nobody and never used goes; everything else that is on no record is named.
 use super::hold;
 use super::settle::{Known, look};
-use crate::native::batch::clear_stages;
 use crate::native::hold::is_kept;
 use crate::native::home::Home;
+use crate::native::moves::clear_stages;
 use crate::native::{disks, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::{JobId, WorkspaceId};
@@ -31,7 +31,7 @@ pub(super) fn remove(
         if is_known(&kept) {
             // Its disk stays; what a batch that was killed before its intent staged for it does not.
             if let Kept::Workspace(id) = &kept {
-                clear_stages(&home.workspace(id))?;
+                clear_stages(home, id)?;
             }
             continue;
         }

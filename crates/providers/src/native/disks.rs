@@ -3,7 +3,7 @@
 //! The outer directory is the home owner's alone; the inner one, `tree`, belongs to the job's outside id. Measuring and
 //! removing a tree that a job has made is in `bailiwick_isolation::disk`.
 use super::home::{Home, make_private};
-use super::{batch, hold, host_path, stop, trouble};
+use super::{hold, host_path, moves, stop, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{
@@ -120,7 +120,7 @@ pub(super) fn remove_orphans(
         if is_known(&kept) {
             // Its disk stays; what a batch that was killed before its intent staged for it does not.
             if let Kept::Workspace(id) = &kept {
-                batch::clear_stages(&home.workspace(id))?;
+                moves::clear_stages(home, id)?;
             }
             continue;
         }
