@@ -517,13 +517,22 @@ pub trait Provider: Send + Sync {
         cx: &OpCx<'_>,
     ) -> Result<(), ProviderError>;
 
-    /// Removes what a batch that was killed had copied aside; nothing happens where its writer is alive. It never lands
-    /// later: a batch is moved into place by whoever wrote it, or not at all.
+    /// Removes what a batch had copied aside that was killed before it began to be moved into place; nothing happens
+    /// where its writer is alive.
     ///
     /// # Errors
     /// Some of it may be left; the next call goes on.
     fn clear_stage(&self, _id: &WorkspaceId) -> Result<(), ProviderError> {
         Ok(())
+    }
+
+    /// Does the same, and brings a batch to its end that was killed while it was moved into place: the rest follows, or,
+    /// where something stands against it, what was moved is taken back. Only who holds the workspace calls it.
+    ///
+    /// # Errors
+    /// Some of it may be left; the next call goes on.
+    fn finish_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        self.clear_stage(id)
     }
 
     /// Removes a workspace's disk; captured output stays.

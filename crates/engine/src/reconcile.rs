@@ -338,20 +338,19 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A writer that was killed while it moved its batch into place may have moved a part; the digests of what is there say
-    /// which.
+    /// A batch whose writer was killed while it moved it into place is brought to its end first; the digests of what is
+    /// there then say whether it landed.
     fn settle_put(&self, settling: &mut Settling<'_>, intent: &OpenIntent) -> Result<(), Failure> {
         let IntentDetail::Inputs(inputs) = &intent.detail else {
             settling.close(intent, Phase::Reconciled, "a put without files was closed".into());
             return Ok(());
         };
+        let id = &settling.record.id;
+        self.provider.finish_stage(id).map_err(|error| self.provider_failure(error))?;
         let mut landed = 0;
         for input in inputs {
             landed += usize::from(self.is_landed(settling.record, input)?);
         }
-        // Its writer is dead, so that what it had copied aside never lands.
-        let id = &settling.record.id;
-        self.provider.clear_stage(id).map_err(|error| self.provider_failure(error))?;
         if landed == inputs.len() {
             settling.batch.push(Change::InputsAdded { inputs: inputs.clone() });
             let note = format!("{} file(s) of a put had landed", inputs.len());

@@ -14,8 +14,9 @@ mod run;
 mod script;
 mod settle;
 
-use crate::native::batch::{Batch, clear_stages};
+use crate::native::batch::Batch;
 use crate::native::home::{Home, make_private};
+use crate::native::moves::{clear_stages, finish_stages};
 use crate::native::{disks, files, listing, trouble};
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::context::{Clock, OpCx};
@@ -342,7 +343,11 @@ impl Provider for Fake {
     }
 
     fn clear_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
-        clear_stages(&self.home.workspace(id))
+        clear_stages(&self.home, id)
+    }
+
+    fn finish_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        finish_stages(&self.home, id)
     }
 
     fn remove(&self, id: &WorkspaceId, cx: &OpCx<'_>) -> Result<Removed, ProviderError> {

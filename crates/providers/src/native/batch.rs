@@ -1,10 +1,11 @@
 //! Writes batches of entries into a workspace's disk: all of them, or none.
 //!
 //! A batch is staged beside the disk, as a tree of the same shape; then the gate is opened, and what is new is moved into
-//! place. A directory that is not there yet is moved whole, so that most batches are one rename(2); when a move fails,
-//! those before it are undone. A stage is locked while its writer lives, and whoever can lock it may remove it.
+//! place. A directory that is not there yet is moved whole, so that most batches are one rename(2). A stage is locked while
+//! its writer lives, and whoever can lock it may remove it, or finish what had begun to move.
 use super::files::{BELOW, open_tree, printable, step};
 use super::home::{Home, make_private};
+use super::moves::{Move, Place, Plan, clear_stages, split};
 use super::trouble;
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::WorkspaceId;
@@ -13,20 +14,19 @@ use bailiwick_contract::provider::{EntryKind, EntrySource, Gate, ProviderError};
 use bailiwick_isolation::disk;
 use bailiwick_isolation::facts::HostFacts;
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps,
-    Uid, chownat, fchmod, fchown, flock, fstat, futimens, mkdirat, openat, openat2, renameat_with,
-    statat, symlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, Timespec, Timestamps, Uid, chownat,
+    fchmod, fchown, flock, fstat, futimens, mkdirat, openat, openat2, statat, symlinkat,
 };
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One read and write: 256 KiB, beyond which a copy of cached pages becomes no faster.
 const CHUNK_BYTES: usize = 256 << 10;
 
-const DIRECTORY: OFlags =
+pub(super) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A batch of entries for one workspace.
@@ -44,13 +44,6 @@ struct Level {
     staged: OwnedFd,
     /// None where the disk has no such directory; then nothing below it can be in the way.
     there: Option<OwnedFd>,
-}
-
-/// What is moved into place as one.
-struct Move {
-    path: Vec<u8>,
-    /// What was at the destination lies on the stage now.
-    replaced: bool,
 }
 
 /// A batch that is being staged.
@@ -74,12 +67,14 @@ impl Batch<'_> {
     ) -> Result<(), ProviderError> {
         let tree = open_tree(self.home, self.id)?;
         let workspace = self.home.workspace(self.id);
-        clear_stages(&workspace)?;
+        clear_stages(self.home, self.id)?;
         let (path, stage) =
             make_stage(&workspace).map_err(trouble::on("make a stage in", &workspace))?;
-        let written = self.stage(&tree, &stage, entries, cx).and_then(|mut moves| {
+        let written = self.stage(&tree, &stage, entries, cx).and_then(|moves| {
             gate.open().map_err(ProviderError::Gate)?;
-            self.publish(&tree, &stage, &mut moves)
+            let place =
+                Place { id: self.id, tree: &tree, stage: &stage, overwrite: self.overwrite };
+            land(&path, &place, moves)
         });
         // Also what was replaced: it lies on the stage now. What cannot be removed here is removed by the next batch;
         // it is no reason to deny what has landed, nor does it matter more than why nothing did.
@@ -137,54 +132,6 @@ impl Batch<'_> {
     fn exists(&self, path: &[u8]) -> ProviderError {
         ProviderError::Exists { id: self.id.clone(), path: printable(path) }
     }
-
-    fn publish(
-        &self,
-        tree: &OwnedFd,
-        stage: &OwnedFd,
-        moves: &mut [Move],
-    ) -> Result<(), ProviderError> {
-        let mut parent = Parent::default();
-        for index in 0..moves.len() {
-            let Err(error) = self.publish_one(tree, stage, &mut moves[index], &mut parent) else {
-                continue;
-            };
-            undo(tree, stage, &moves[..index]);
-            let path = &moves[index].path;
-            return Err(match error {
-                Errno::EXIST => self.exists(path),
-                other => step("publish", path, self.id, other),
-            });
-        }
-        Ok(())
-    }
-
-    fn publish_one(
-        &self,
-        tree: &OwnedFd,
-        stage: &OwnedFd,
-        one: &mut Move,
-        parent: &mut Parent,
-    ) -> rustix::io::Result<()> {
-        let (above, name) = split(&one.path);
-        let parent = parent.of(tree, above)?;
-        let from = one.path.as_slice();
-        match renameat_with(stage, from, parent, name, RenameFlags::NOREPLACE) {
-            // A directory that appeared meanwhile is never replaced, and never replaces.
-            Err(Errno::EXIST)
-                if self.overwrite && !is_dir(stage, from) && !is_dir(parent, name) =>
-            {
-                one.replaced = true;
-                renameat_with(stage, from, parent, name, RenameFlags::EXCHANGE)
-            }
-            other => other,
-        }
-    }
-}
-
-fn is_dir<Fd: AsFd>(at: Fd, path: &[u8]) -> bool {
-    statat(at, path, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|meta| FileType::from_raw_mode(meta.st_mode) == FileType::Directory)
 }
 
 impl Staging<'_, '_> {
@@ -203,7 +150,7 @@ impl Staging<'_, '_> {
             EntryKind::Directory => {}
         }
         if is_new {
-            self.moves.push(Move { path: path.as_bytes().to_vec(), replaced: false });
+            self.moves.push(Move::of(path.as_bytes()));
         }
         Ok(())
     }
@@ -244,7 +191,7 @@ impl Staging<'_, '_> {
         }
         let there = self.directory_there(path, name)?;
         if made && there.is_none() && self.levels[last].there.is_some() {
-            self.moves.push(Move { path: path.to_vec(), replaced: false });
+            self.moves.push(Move::of(path));
         }
         self.levels.push(Level { name: name.to_vec(), staged, there });
         Ok(())
@@ -345,41 +292,15 @@ impl Staging<'_, '_> {
     }
 }
 
-/// The directory of the last move; the next one is mostly in it, too.
-#[derive(Default)]
-struct Parent {
-    path: Vec<u8>,
-    open: Option<OwnedFd>,
-}
-
-impl Parent {
-    fn of(&mut self, tree: &OwnedFd, path: &[u8]) -> rustix::io::Result<&OwnedFd> {
-        if self.open.is_none() || self.path != path {
-            let path = if path.is_empty() { b"." } else { path };
-            self.open = Some(openat2(tree, path, DIRECTORY, Mode::empty(), BELOW)?);
-        }
-        self.path = path.to_vec();
-        Ok(self.open.as_ref().expect("it was opened just now, or before"))
+/// Moves what is staged into place. A single move is whole by itself and needs no plan.
+fn land(path: &Path, place: &Place<'_>, mut moves: Vec<Move>) -> Result<(), ProviderError> {
+    if moves.len() < 2 {
+        return place.publish(&mut moves);
     }
-}
-
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (b"", path),
-    }
-}
-
-/// Takes back what was published: the reverse order of the same moves. What fails here was changed by somebody else meanwhile,
-/// and is left alone.
-fn undo(tree: &OwnedFd, stage: &OwnedFd, published: &[Move]) {
-    let mut parent = Parent::default();
-    for one in published.iter().rev() {
-        let (above, name) = split(&one.path);
-        let Ok(parent) = parent.of(tree, above) else { continue };
-        let flags = if one.replaced { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-        renameat_with(parent, name, stage, one.path.as_slice(), flags).ok();
-    }
+    let plan = Plan::write(path, place, &moves).map_err(trouble::on("plan the moves of", path))?;
+    let published = place.publish(&mut moves);
+    plan.remove();
+    published
 }
 
 /// Makes a stage that is locked, so that nobody takes it for one that was left.
@@ -400,7 +321,7 @@ fn make_stage(workspace: &Path) -> io::Result<(PathBuf, OwnedFd)> {
 }
 
 /// Opens and locks a stage; `None` where it is somebody else's, or gone.
-fn lock_stage(path: &Path) -> io::Result<Option<OwnedFd>> {
+pub(super) fn lock_stage(path: &Path) -> io::Result<Option<OwnedFd>> {
     let stage = match openat(CWD, path, DIRECTORY, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
         other => other?,
@@ -413,27 +334,4 @@ fn lock_stage(path: &Path) -> io::Result<Option<OwnedFd>> {
 }
 
 /// What the name of a stage begins with.
-const STAGE: &str = "stage.";
-
-/// Removes what batches left that were killed.
-pub(crate) fn clear_stages(workspace: &Path) -> Result<(), ProviderError> {
-    clear(workspace).map_err(trouble::on("clear what was staged in", workspace))
-}
-
-fn clear(workspace: &Path) -> io::Result<()> {
-    let entries = match std::fs::read_dir(workspace) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    for entry in entries {
-        let name = entry?.file_name();
-        let path = workspace.join(&name);
-        if name.as_encoded_bytes().starts_with(STAGE.as_bytes()) {
-            // The lock is held until it is gone.
-            if let Some(_lock) = lock_stage(&path)? {
-                disk::remove(&path)?;
-            }
-        }
-    }
-    Ok(())
-}
+pub(super) const STAGE: &str = "stage.";

@@ -3,7 +3,7 @@
 //! The outer directory is the home owner's alone; the inner one, `tree`, belongs to the job's outside id. Measuring and
 //! removing a tree that a job has made is in `bailiwick_isolation::disk`.
 use super::home::{Home, make_private};
-use super::{batch, host_path, stop, trouble};
+use super::{host_path, moves, stop, trouble};
 use bailiwick_contract::context::OpCx;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{
@@ -123,7 +123,7 @@ pub(crate) fn remove_orphans(
         if is_known(&kept) {
             match &kept {
                 // Its disk stays; what a batch that was killed before its intent staged for it does not.
-                Kept::Workspace(id) => batch::clear_stages(&home.workspace(id))?,
+                Kept::Workspace(id) => moves::clear_stages(home, id)?,
                 Kept::Job(id) => stop::sweep_ended(home, id)?,
             }
             continue;

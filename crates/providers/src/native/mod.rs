@@ -12,6 +12,7 @@ pub(crate) mod home;
 mod host;
 mod host_path;
 pub(crate) mod listing;
+pub(crate) mod moves;
 mod output;
 mod profile;
 pub(crate) mod retention;
@@ -259,7 +260,11 @@ impl Provider for Native {
     }
 
     fn clear_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
-        batch::clear_stages(&self.home.workspace(id))
+        moves::clear_stages(&self.home, id)
+    }
+
+    fn finish_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        moves::finish_stages(&self.home, id)
     }
 
     fn remove(&self, id: &WorkspaceId, _: &OpCx<'_>) -> Result<Removed, ProviderError> {
