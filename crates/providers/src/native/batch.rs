@@ -18,6 +18,7 @@ use rustix::fs::{
     statat, symlinkat,
 };
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,8 @@ struct Staging<'b, 'a> {
     /// From the root down to the directory of the last entry.
     levels: Vec<Level>,
     moves: Vec<Move>,
+    /// The directories that are moved whole.
+    whole: HashSet<Vec<u8>>,
     buffer: Vec<u8>,
     /// Bytes that the operation may still write.
     left: u64,
@@ -105,6 +108,7 @@ impl Batch<'_> {
             batch: self,
             levels: vec![root],
             moves: Vec::new(),
+            whole: HashSet::new(),
             buffer: vec![0; CHUNK_BYTES],
             left: cx.budget_bytes,
         };
@@ -243,8 +247,14 @@ impl Staging<'_, '_> {
             batch.give(staged.as_fd()).map_err(trouble)?;
         }
         let there = self.directory_there(path, name)?;
-        if made && there.is_none() && self.levels[last].there.is_some() {
-            self.moves.push(Move { path: path.to_vec(), replaced: false });
+        if there.is_none() && self.levels[last].there.is_some() {
+            if made {
+                self.moves.push(Move { path: path.to_vec(), replaced: false });
+                self.whole.insert(path.to_vec());
+            } else if !self.whole.contains(path) {
+                // It was there when the batch met it before: nothing would move what comes into it now.
+                return Err(trouble(Errno::NOENT));
+            }
         }
         self.levels.push(Level { name: name.to_vec(), staged, there });
         Ok(())
