@@ -162,6 +162,7 @@ pub struct FailureWire<'a> {
     pub retryable: bool,
     /// What was settled on the way, although the request failed; absent where there was nothing.
     #[serde(skip_serializing_if = "is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub notes: &'a [String],
 }
 

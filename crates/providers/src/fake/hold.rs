@@ -4,9 +4,8 @@
 //! takes the slot looks whether that job still goes on. Only the holder of a slot writes or removes its note.
 use super::record::{is_absent, write_private};
 use super::settle::{Known, look};
-use crate::native::hold::{SLOTS_MAX, lock};
+use crate::native::hold::{lock, take_slots};
 use crate::native::home::Home;
-use crate::native::trouble;
 use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{Hold, ProviderError, Slots};
 use bailiwick_contract::time::Timestamp;
@@ -54,28 +53,10 @@ pub(super) fn take(
     now: Timestamp,
 ) -> Result<Option<Box<dyn Hold>>, ProviderError> {
     let dir = home.workspace(id);
-    let (count, all) = match slots {
-        Slots::One(count) => (count, false),
-        Slots::All(count) => (count, true),
-    };
-    let mut taken = Vec::new();
-    for slot in 0..count.clamp(1, SLOTS_MAX) {
-        match take_one(home, &dir, slot, now) {
-            Ok(Some(file)) => taken.push((slot, file)),
-            Ok(None) if all => return Ok(None),
-            Ok(None) => continue,
-            Err(error) if is_absent(&error) => {
-                return Err(ProviderError::NoWorkspace { id: id.clone() });
-            }
-            Err(error) => return Err(trouble::on("lock a slot in", &dir)(error)),
-        }
-        if !all {
-            break;
-        }
-    }
-    let held = !taken.is_empty();
-    let hold = FakeHold { dir, slots: taken, jobs: RefCell::default() };
-    Ok(held.then(|| Box::new(hold) as Box<dyn Hold>))
+    let one = |slot| Ok(take_one(home, &dir, slot, now)?.map(|file| (slot, file)));
+    let slots = take_slots(home, id, slots, &one)?;
+    Ok(slots
+        .map(|slots| Box::new(FakeHold { dir, slots, jobs: RefCell::default() }) as Box<dyn Hold>))
 }
 
 fn take_one(home: &Home, dir: &Path, slot: u64, now: Timestamp) -> io::Result<Option<OwnedFd>> {

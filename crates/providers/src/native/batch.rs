@@ -18,6 +18,7 @@ use rustix::fs::{
     fchmod, fchown, flock, fstat, futimens, mkdirat, openat, openat2, statat, symlinkat,
 };
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -52,6 +53,8 @@ struct Staging<'b, 'a> {
     /// From the root down to the directory of the last entry.
     levels: Vec<Level>,
     moves: Vec<Move>,
+    /// The directories that are moved whole.
+    whole: HashSet<Vec<u8>>,
     buffer: Vec<u8>,
     /// Bytes that the operation may still write.
     left: u64,
@@ -100,6 +103,7 @@ impl Batch<'_> {
             batch: self,
             levels: vec![root],
             moves: Vec::new(),
+            whole: HashSet::new(),
             buffer: vec![0; CHUNK_BYTES],
             left: cx.budget_bytes,
         };
@@ -190,8 +194,14 @@ impl Staging<'_, '_> {
             batch.give(staged.as_fd()).map_err(trouble)?;
         }
         let there = self.directory_there(path, name)?;
-        if made && there.is_none() && self.levels[last].there.is_some() {
-            self.moves.push(Move::of(path));
+        if there.is_none() && self.levels[last].there.is_some() {
+            if made {
+                self.moves.push(Move::of(path));
+                self.whole.insert(path.to_vec());
+            } else if !self.whole.contains(path) {
+                // It was there when the batch met it before: nothing would move what comes into it now.
+                return Err(trouble(Errno::NOENT));
+            }
         }
         self.levels.push(Level { name: name.to_vec(), staged, there });
         Ok(())

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Slots of one workspace; more jobs at once than this are refused as busy.
-pub(crate) const SLOTS_MAX: u64 = 256;
+const SLOTS_MAX: u64 = 256;
 
 /// Locked slots.
 #[derive(Debug)]
@@ -74,28 +74,37 @@ pub(super) fn take(
     id: &WorkspaceId,
     slots: Slots,
 ) -> Result<Option<Box<dyn Hold>>, ProviderError> {
-    let dir = home.workspace(id);
+    let files = take_slots(home, id, slots, &|slot| lock(&home.workspace(id), slot))?;
+    Ok(files.map(|files| Box::new(NativeHold { files, jobs: RefCell::default() }) as Box<dyn Hold>))
+}
+
+/// Takes what `take` gives for one slot, or for all; `None` where that cannot be had.
+pub(crate) fn take_slots<T>(
+    home: &Home,
+    id: &WorkspaceId,
+    slots: Slots,
+    take: &dyn Fn(u64) -> io::Result<Option<T>>,
+) -> Result<Option<Vec<T>>, ProviderError> {
     let (count, all) = match slots {
         Slots::One(count) => (count, false),
         Slots::All(count) => (count, true),
     };
-    let mut files = Vec::new();
+    let mut taken = Vec::new();
     for slot in 0..count.clamp(1, SLOTS_MAX) {
-        match lock(&dir, slot) {
-            Ok(Some(file)) => files.push(file),
+        match take(slot) {
+            Ok(Some(one)) => taken.push(one),
             Ok(None) if all => return Ok(None),
             Ok(None) => continue,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ProviderError::NoWorkspace { id: id.clone() });
             }
-            Err(error) => return Err(trouble::on("lock a slot in", &dir)(error)),
+            Err(error) => return Err(trouble::on("lock a slot in", &home.workspace(id))(error)),
         }
         if !all {
             break;
         }
     }
-    let held = !files.is_empty();
-    Ok(held.then(|| Box::new(NativeHold { files, jobs: RefCell::default() }) as Box<dyn Hold>))
+    Ok((!taken.is_empty()).then_some(taken))
 }
 
 fn open(dir: &Path, slot: u64) -> io::Result<OwnedFd> {

@@ -362,6 +362,25 @@ fn what_appears_while_a_batch_is_staged_undoes_it() {
 }
 
 #[test]
+fn a_directory_that_goes_away_while_a_batch_is_staged_undoes_it() {
+    let world = World::new();
+    fs::create_dir_all(world.tree().join("n")).expect("a directory");
+    let tree = world.tree();
+    // It is found at first, then somewhere else is copied while a job removes it, and then it is met again.
+    let entries = [directory("n"), file("m", b"m"), file("n/b", b"b")];
+    let mut entries = entries.into_iter().map(|entry| {
+        if entry.destination == path("n/b") {
+            fs::remove_dir(tree.join("n")).expect("as a job may");
+        }
+        Box::new(entry) as Box<dyn EntrySource>
+    });
+    let written = world.native.write(&world.id, &mut entries, false, &mut Open, &world.cx());
+    assert!(written.is_err(), "what is not there must not be told as landed");
+    assert_eq!(fs::read_dir(&tree).expect("listed").count(), 0);
+    assert!(stages(&world).is_empty(), "{:?}", stages(&world));
+}
+
+#[test]
 fn a_batch_joins_the_directories_that_are_there() {
     let world = World::new();
     write(&world, vec![file("a/b/one", b"1"), directory("empty")], false).expect("written");
