@@ -575,6 +575,14 @@ pub enum ProviderError {
         /// What to do about it.
         remediation: String,
     },
+    /// The file that says what scripted jobs do cannot be used.
+    #[error("the script `{path}` cannot be used: {why}")]
+    Script {
+        /// The file, made printable.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// The home is not a directory that we may use.
     #[error("the home `{path}` {why}")]
     Home {

@@ -110,6 +110,8 @@ impl Engine<'_> {
             cwd: job.terms.cwd.clone(),
             stdin: Stdin::Empty,
         };
+        // Only a job that was taken over can be taken by somebody else, and only before its first check.
+        let adopted = flight.adopted;
         let intent = self.mint_intent();
         let mut gate = CheckGate { engine: self, record, flight, job: &mut job, intent: &intent };
         let ports = Ports { hold, gate: &mut gate, live: None };
@@ -118,7 +120,7 @@ impl Engine<'_> {
             Err(error) => {
                 let failure = self.provider_failure(error);
                 Err(match failure.reason {
-                    "conflict" => NotRun::Taken,
+                    "conflict" if adopted => NotRun::Taken,
                     _ => NotRun::Because(failure.message),
                 })
             }
@@ -347,6 +349,11 @@ fn result_of(
         job: Some(job.as_str().into()),
         exit_status: outcome.and_then(|outcome| outcome.exit_status),
     }
+}
+
+/// Returns an outcome none of whose checks was run.
+pub(crate) fn unchecked(terms: &JobTerms, outcome: JobOutcome) -> JobOutcome {
+    with_checks(outcome, terms.checks.iter().map(not_run).collect())
 }
 
 /// Returns an outcome with what came of its checks: one that succeeded otherwise did so in part only where one failed.

@@ -2,6 +2,7 @@
 //!
 //! The common case, and the fast one: nothing is asked of the store until the sandbox stands at its gate. One batch
 //! then holds every intent, and one more, after everything was done, every outcome.
+use crate::checks::unchecked;
 use crate::create::spec_of as workspace_spec;
 use crate::engine::Engine;
 use crate::export::{Parcel, detail_of, export_of, source_path};
@@ -84,8 +85,9 @@ impl Engine<'_> {
                 let Course { record, flight, .. } = &mut course;
                 // Nobody else knows of this workspace, so that nobody else runs its checks.
                 let assessed = self.assess_declared(record, flight, &*hold, outcome.clone());
-                let (outcome, notes) = assessed.unwrap_or((outcome, Vec::new()));
-                Ok(self.conclude(course, outcome, notes, &*hold))
+                let (outcome, notes) =
+                    assessed.unwrap_or_else(|| (unchecked(&flight.job.terms, outcome), Vec::new()));
+                Ok(self.conclude(course, outcome, notes))
             }
             Err(failure) => {
                 // It is on no record, so what cannot be removed here is found by its disk.
@@ -219,13 +221,12 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Exports, removes, settles and reports; the job has ended.
+    /// Exports, removes, settles and reports, under the hold of the caller; the job has ended.
     fn conclude(
         &self,
         mut course: Course<'_>,
         mut outcome: JobOutcome,
         mut notes: Vec<String>,
-        hold: &dyn Hold,
     ) -> Report {
         for passage in &mut course.passages {
             self.pass(&course.record, passage);
@@ -263,7 +264,7 @@ impl Engine<'_> {
             }
         }
         course.record.state = batch.state();
-        self.settle_exec(&course, batch, &outcome, notes, hold)
+        self.settle_exec(&course, batch, &outcome, notes)
     }
 
     /// Takes one artifact out, where the job left one.
@@ -284,7 +285,6 @@ impl Engine<'_> {
         mut batch: Batch,
         outcome: &JobOutcome,
         notes: Vec<String>,
-        _hold: &dyn Hold,
     ) -> Report {
         let bound = course.given.bound;
         let (report, whole) = self.exec_report(course, outcome, notes, bound);

@@ -28,8 +28,8 @@ impl Engine<'_> {
             reason,
             format!("workspace {id} {what}; it takes no job and no file any more"),
             format!(
-                "{program} inspect, logs and export still work on {id}, {program} destroy {id} ends it; {program} \
-                 create makes a new one"
+                "{program} inspect, logs, files and export still work on {id}, {program} destroy {id} ends it; \
+                 {program} create makes a new one"
             ),
         ))
     }

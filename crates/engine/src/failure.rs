@@ -74,6 +74,7 @@ pub(crate) fn of_provider(error: ProviderError, program: &str) -> Failure {
         | ProviderError::InTheWay { .. }) => of_file(&file, message),
         host @ (ProviderError::Unavailable { .. }
         | ProviderError::Supervisor { .. }
+        | ProviderError::Script { .. }
         | ProviderError::Home { .. }
         | ProviderError::NoSpace { .. }
         | ProviderError::Host { .. }) => of_host(&host, message, program),
@@ -93,6 +94,11 @@ fn of_host(error: &ProviderError, message: String, program: &str) -> Failure {
             "supervisor_missing",
             message,
             "build and install both programs of the same version: ./scripts/install",
+        ),
+        ProviderError::Script { .. } => Failure::environment(
+            "bad_script",
+            message,
+            "correct the file that BAILIWICK_FAKE_SCRIPT names; docs/fake.md says what it may hold",
         ),
         ProviderError::Home { .. } => Failure::environment(
             "home_unusable",
@@ -223,7 +229,7 @@ pub(crate) fn of_policy(error: &PolicyError, program: &str) -> Failure {
     let (reason, remediation) = match error {
         PolicyError::Unavailable { limit: Limit::Network, value, .. } if value == "enabled" => (
             "limit_unenforceable",
-            "no provider of this version has a network; leave --network out".into(),
+            "this provider gives jobs no network in this version; leave --network out".into(),
         ),
         PolicyError::Unavailable { limit, lack, .. } => {
             let mend = lack.as_ref().map(|lack| printable(lack.remediation.as_bytes()));
@@ -262,6 +268,8 @@ mod tests {
         let path = String::from("f");
         let no_space = ProviderError::NoSpace { what: "the disk of demo".into() };
         assert_eq!(code_of(no_space), (2, "no_space"));
+        let script = ProviderError::Script { path: path.clone(), why: "it is no JSON".into() };
+        assert_eq!(code_of(script), (2, "bad_script"));
         let missing = ProviderError::NoFile { id: id.clone(), path: path.clone() };
         assert_eq!(code_of(missing), (1, "no_such_file"));
         let denied = ProviderError::HostPath { path, why: "it is `/`".into() };

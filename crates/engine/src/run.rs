@@ -3,6 +3,7 @@
 //! The verb waits for a free slot, settles what a dead caller left, and lets the job go only once its intent is
 //! durable; a second batch holds what came of it. A job's failure never fails its workspace. With `--detach` it returns as
 //! soon as the job was let go; the intent stays open until a later verb settles it.
+use crate::checks::unchecked;
 use crate::engine::Engine;
 use crate::flight::{Flight, RunGate};
 use crate::hold::Patience;
@@ -74,7 +75,8 @@ impl Engine<'_> {
         outcome: JobOutcome,
     ) -> (JobOutcome, Vec<String>) {
         let as_it_is = outcome.clone();
-        self.assess(record, flight, hold, outcome).unwrap_or_else(|| (as_it_is, Vec::new()))
+        let assessed = self.assess(record, flight, hold, outcome);
+        assessed.unwrap_or_else(|| (unchecked(&flight.job.terms, as_it_is), Vec::new()))
     }
 
     /// Reports a job that was let go and that nobody waits for.

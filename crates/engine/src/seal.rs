@@ -69,7 +69,7 @@ impl Engine<'_> {
             format!("workspace {} {how}: it can be read, and runs nothing any more", record.id);
         package.key_findings = vec![
             format!("lifecycle state: {}", record.state),
-            "still possible: inspect, logs, export, destroy".into(),
+            "still possible: inspect, logs, files, export, destroy".into(),
         ];
         package.key_findings.extend(crate::about::findings(record));
         package.artifacts = exported(&artifacts);

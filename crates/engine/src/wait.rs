@@ -14,7 +14,7 @@ use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::input::InputRecord;
-use bailiwick_contract::job::JobOutcome;
+use bailiwick_contract::job::{JobOutcome, JobStatus};
 use bailiwick_contract::journal::IntentKind;
 use bailiwick_contract::provider::{Hold, Recovered, Slots};
 use bailiwick_contract::record::{JobRecord, OpenIntent, WorkspaceRecord};
@@ -177,8 +177,8 @@ impl Engine<'_> {
         };
         // Read under the hold: whoever had it may have settled its own.
         let intents = self.intents(&record.id)?;
-        // The removal that belongs to an `exec`, say, follows its job in one batch.
-        if intents.iter().any(|intent| intent.kind != IntentKind::Run) {
+        // The removal that belongs to an `exec` follows its job in one batch; files on their way in another slot do not.
+        if intents.iter().any(|intent| intent.kind == IntentKind::Remove) {
             return Ok(Adoption::Never);
         }
         let Some(intent) = intents.into_iter().find(|open| open.job.as_ref() == Some(&job.id))
@@ -247,11 +247,27 @@ impl Engine<'_> {
         let (Some(outcome), None) = (&job.outcome, &job.package) else {
             return Ok(self.report(self.inspect_job(&record, &job)?, bound, Some(id)));
         };
-        let declares = self.declared_by(&record, id)?;
-        let (_, absent) = self.checked(&record, &declares, outcome.clone());
+        let absent = self.absent_of(&record, &job, outcome)?;
         let (names, lines): (Vec<ByteString>, Vec<String>) = absent.into_iter().unzip();
         let inputs = self.inputs_of(&record, id)?;
         let story = Story { record: &record, job: &job, outcome, inputs: &inputs };
         Ok(self.report(self.told_package(&story, &names, &lines), bound, Some(id)))
+    }
+
+    /// Returns what a settled job did not write. All was there where it succeeded, and what was exported was; of the rest
+    /// the files speak, as far as they are there.
+    fn absent_of(
+        &self,
+        record: &WorkspaceRecord,
+        job: &JobRecord,
+        outcome: &JobOutcome,
+    ) -> Result<Vec<(ByteString, String)>, Failure> {
+        if outcome.status == JobStatus::Success {
+            return Ok(Vec::new());
+        }
+        let artifacts = self.artifacts(record)?.into_iter();
+        let own = artifacts.filter(|one| one.job == job.id && one.export.is_none());
+        let declares: Vec<_> = own.map(|one| one.declaration).collect();
+        Ok(self.checked(record, &declares, outcome.clone()).1)
     }
 }

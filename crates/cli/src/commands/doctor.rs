@@ -253,6 +253,10 @@ fn host_checks(base: &BaseArgs, app: &App, checks: &mut Vec<Check>) {
         Err(ProviderError::Unavailable { message, remediation, .. }) => {
             checks.push(Check::bad("provider", message, remediation));
         }
+        Err(error @ ProviderError::Script { .. }) => {
+            let advice = "correct the file that BAILIWICK_FAKE_SCRIPT names; docs/fake.md says what it may hold";
+            checks.push(Check::bad("provider", error.to_string(), advice));
+        }
         // It is there, but of another version: the provider asked it.
         Err(ProviderError::Supervisor { message }) => {
             checks.retain(|check| check.id != "supervisor");

@@ -85,8 +85,8 @@ fn a_flag_chooses_the_provider_and_a_workspace_keeps_it() {
 #[test]
 fn a_malformed_script_refuses_before_anything_is_made() {
     let env = scripted(r#"[{"argv": ["x"], "exit": 1}]"#);
-    let refused = env.run(["create", "--workspace-id", "ws", "--json"]).exits(7);
-    assert_eq!(refused.error()["reason"], "provider_unavailable");
+    let refused = env.run(["create", "--workspace-id", "ws", "--json"]).exits(2);
+    assert_eq!(refused.error()["reason"], "bad_script");
     assert!(refused.mentions("unknown field `exit`"), "{refused}");
     assert!(refused.mentions("docs/fake.md"), "{refused}");
     assert!(env.run(["inspect", "ws"]).exits(1).mentions("there is no workspace"));

@@ -2,12 +2,15 @@
 use crate::provider::Script;
 use crate::world::{World, declaring, job, writing_pi, ws};
 use bailiwick_contract::error::ExitCode;
-use bailiwick_contract::id::JobId;
+use bailiwick_contract::id::{IntentId, JobId};
 use bailiwick_contract::job::{CheckDeclaration, JobStatus, Stdin};
+use bailiwick_contract::journal::{IntentDetail, IntentKind};
 use bailiwick_contract::package::{EvidenceKind, ResultPackage, Status};
 use bailiwick_contract::policy::{Budget, Policy};
 use bailiwick_contract::provider::{Provider as _, Recovered, Slots};
+use bailiwick_contract::record::OpenIntent;
 use bailiwick_contract::state::WorkspaceState;
+use bailiwick_contract::time::Timestamp;
 use bailiwick_engine::declare;
 use bailiwick_engine::requests::{CreateRequest, JobRequest, PolicyRequest};
 use core::time::Duration;
@@ -206,6 +209,49 @@ fn checks_that_could_not_be_settled_are_settled_by_the_next_verb() {
     let later = world.inspect("j").expect("seen").package;
     assert_eq!(told(&later), [("good", true, Some(0), true), ("bad", false, Some(1), true)]);
     assert_eq!(later.status, Status::PartialSuccess);
+}
+
+#[test]
+fn a_check_that_cannot_be_recorded_is_never_taken_for_one_that_holds() {
+    let world = world();
+    // The gate of the job is recorded, that of its first check is not.
+    world.store.tables().misfit_after = Some(1);
+    let package = world.run(checked()).expect("ran").package;
+    assert_eq!(package.status, Status::PartialSuccess);
+    assert_eq!(told(&package), [("good", false, None, false), ("bad", false, Some(1), true)]);
+    let line = &package.attention[0];
+    assert!(line.starts_with("check 'good' was not run: it moved on"), "{line}");
+    assert!(world.store.tables().intents.is_empty());
+
+    let world = self::world();
+    world.store.tables().misfit_after = Some(1);
+    let package = world.exec(checked()).expect("ran").package;
+    assert_eq!(package.status, Status::PartialSuccess);
+    assert_eq!(told(&package), [("good", false, None, false), ("bad", false, Some(1), true)]);
+}
+
+#[test]
+fn who_waits_runs_the_checks_also_while_another_slot_copies_files_in() {
+    let world = World::new();
+    let budget = Budget { concurrency: 2, ..Budget::default() };
+    let policy = Policy { budget, ..Policy::default() };
+    let policy = PolicyRequest { policy, ..PolicyRequest::default() };
+    let request = CreateRequest { workspace: Some(ws("demo")), policy, ..CreateRequest::default() };
+    world.engine().create(&request).expect("created");
+    world.provider.inner().shell.insert("grep x out", failing(1));
+    world.detach(checked()).expect("let go");
+    let _slot = world.provider.hold(&ws("demo"), Slots::One(2)).expect("asked").expect("free");
+    world.store.tables().intents.push(OpenIntent {
+        id: IntentId::parse("0123456789ab").expect("an id"),
+        kind: IntentKind::Put,
+        workspace: ws("demo"),
+        job: None,
+        detail: IntentDetail::Inputs(Vec::new()),
+        opened_at: Timestamp::default(),
+    });
+    let waited = world.wait("j").expect("waited").package;
+    assert_eq!(told(&waited), [("good", true, Some(0), true), ("bad", false, Some(1), true)]);
+    assert_eq!(world.store.tables().intents.len(), 1, "the copy is left to whoever makes it");
 }
 
 #[test]

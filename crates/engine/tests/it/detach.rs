@@ -3,7 +3,7 @@ use crate::provider::Script;
 use crate::world::{World, declaring, job, running, writing_pi, ws};
 use bailiwick_contract::error::ExitCode;
 use bailiwick_contract::id::JobId;
-use bailiwick_contract::job::Observed;
+use bailiwick_contract::job::{CheckDeclaration, Observed};
 use bailiwick_contract::package::Status;
 use bailiwick_contract::policy::{Budget, Policy};
 use bailiwick_contract::provider::Recovered;
@@ -12,6 +12,7 @@ use bailiwick_engine::requests::{
     CreateRequest, JobRequest, Live, LogPart, PolicyRequest, RunRequest,
 };
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 fn named(id: &str, request: JobRequest) -> JobRequest {
     JobRequest { job: Some(JobId::parse(id).expect("an id")), ..request }
@@ -79,6 +80,27 @@ fn who_waits_is_told_what_run_would_have_told() {
     };
     assert_eq!(large(&here), large(&there));
     assert!(here.store.tables().jobs[0].package.is_some());
+}
+
+#[test]
+fn what_a_job_wrote_is_not_denied_once_it_was_exported_and_is_gone() {
+    let denied = |world: &World| {
+        let told = world.wait("j").expect("on record").package;
+        let line = |line: &String| line.contains("the job did not write it");
+        (told.status, told.artifacts.len(), told.attention.iter().any(line))
+    };
+    for (check, status) in [("true", Status::Success), ("false", Status::PartialSuccess)] {
+        let world = World::with_demo();
+        world.script(writing_pi());
+        let failing = Script { exit_code: 1, ..Script::default() };
+        world.provider.inner().shell.insert("false", failing);
+        let checks = vec![CheckDeclaration { name: "one".into(), command: check.into() }];
+        world.run(named("j", JobRequest { checks, ..declaring() })).expect("ran");
+        world.export("pi", world.path("out")).expect("exported");
+        // As a later job may leave it.
+        world.provider.inner().disks.values_mut().for_each(BTreeMap::clear);
+        assert_eq!(denied(&world), (status, 1, false));
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn expiring() -> World {
 fn check_over(refused: Result<impl core::fmt::Debug, Failure>, reason: &str) {
     let failure = refused.expect_err("over");
     assert_eq!((failure.code, failure.reason), (ExitCode::UserError, reason), "{failure:?}");
-    assert!(failure.remediation.contains("inspect, logs and export still work on demo"));
+    assert!(failure.remediation.contains("inspect, logs, files and export still work on demo"));
     assert!(failure.remediation.contains("bailiwick destroy demo"), "{failure:?}");
 }
 

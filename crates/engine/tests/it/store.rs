@@ -23,6 +23,8 @@ pub(crate) struct Tables {
     pub(crate) reads: u64,
     /// How many batches succeed before the disk is full; none means always.
     pub(crate) room: Option<u32>,
+    /// How many batches are appended before one does not fit what is on record; none means never.
+    pub(crate) misfit_after: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -155,6 +157,13 @@ impl Store for MemoryStore {
             };
             *room = left;
         }
+        tables.misfit_after = match tables.misfit_after {
+            Some(0) => {
+                tables.misfit_after = None;
+                return Err(conflict("it moved on".into()));
+            }
+            left => left.map(|left| left - 1),
+        };
         let mut next = tables.clone();
         batch.iter().try_for_each(|entry| next.apply(entry))?;
         next.batches.push(batch.iter().map(|entry| entry.change.kind()).collect());

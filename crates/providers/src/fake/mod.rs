@@ -89,16 +89,9 @@ impl Fake {
     fn script(&self) -> Result<&Script, ProviderError> {
         let path = self.options.script.as_deref();
         let read = || path.map_or_else(|| Ok(Script::default()), read_script);
-        self.script.get_or_init(read).as_ref().map_err(|why| ProviderError::Unavailable {
-            provider: ProviderName::Fake.name(),
-            message: format!(
-                "its script `{}` cannot be used: {why}",
-                trouble::printable(path.unwrap_or_else(|| Path::new("")))
-            ),
-            remediation:
-                "correct the file that BAILIWICK_FAKE_SCRIPT names; docs/fake.md says what \
-                          it may hold"
-                    .into(),
+        self.script.get_or_init(read).as_ref().map_err(|why| ProviderError::Script {
+            path: trouble::printable(path.unwrap_or_else(|| Path::new(""))),
+            why: why.clone(),
         })
     }
 

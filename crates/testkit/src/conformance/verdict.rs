@@ -130,6 +130,7 @@ pub(super) const fn whose(error: &ProviderError) -> Whose {
         | ProviderError::Exists { .. }
         | ProviderError::InTheWay { .. } => Whose::Caller,
         ProviderError::Unavailable { .. }
+        | ProviderError::Script { .. }
         | ProviderError::Home { .. }
         | ProviderError::Supervisor { .. }
         | ProviderError::NoSpace { .. }
