@@ -132,3 +132,16 @@ fn a_home_of_somebody_else_is_refused() {
         assert_eq!(fs::read_dir(&theirs).expect("the folder").count(), 0);
     });
 }
+
+#[test]
+fn callers_that_use_a_new_home_at_once_agree_on_it() {
+    each_user(|env| {
+        let ids: Vec<String> = (0..8).map(|number| format!("w{number}")).collect();
+        let made: Vec<_> =
+            ids.iter().map(|id| env.start(["create", "--workspace-id", id])).collect();
+        made.into_iter().for_each(|create| drop(create.wait().exits(0)));
+        for id in &ids {
+            drop(env.json(0, &["run", id, "true"]));
+        }
+    });
+}

@@ -10,6 +10,7 @@ use bailiwick_contract::provider::ProviderError;
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
 use bailiwick_isolation::spawn::Supervisor;
 use bailiwick_isolation::{spawn, wire};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, Read as _, Write};
@@ -26,16 +27,28 @@ pub(super) fn facts(home: &Home, options: &NativeOptions) -> Result<HostFacts, P
         return Ok(facts.clone());
     }
     let mut facts = probe(&options.supervisor, &key, options.seed)?;
+    if options.without_cgroups {
+        facts.cgroup = CgroupFacts::Absent;
+    }
+    agree(home, facts).map_err(trouble::on("write the host's facts to", &home.host_facts()))
+}
+
+/// Writes what was found, unless somebody else was quicker: callers that use a new home at once have to agree on the outside
+/// id, or the jobs of some could not enter the disks of others. Whoever holds the lock reads and writes one small file.
+fn agree(home: &Home, mut facts: HostFacts) -> io::Result<HostFacts> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let lock = openat(CWD, home.path(), flags, Mode::empty())?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    let cached = read(&home.host_facts());
+    if let Some(found) = cached.as_ref().filter(|found| found.key == facts.key) {
+        return Ok(found.clone());
+    }
     let kept =
         cached.map(|old| (old.outside_uid, old.outside_gid)).or_else(|| owner_of_disks(home));
     if let Some(ids) = kept.filter(|_| facts.by_root) {
         (facts.outside_uid, facts.outside_gid) = ids;
     }
-    if options.without_cgroups {
-        facts.cgroup = CgroupFacts::Absent;
-    }
-    write(&home.host_facts(), &facts)
-        .map_err(trouble::on("write the host's facts to", &home.host_facts()))?;
+    write(&home.host_facts(), &facts)?;
     Ok(facts)
 }
 
@@ -71,7 +84,7 @@ fn key(options: &NativeOptions) -> String {
 
 /// A pipe or a device in the place of the file is no cache, and opening it waits for nobody.
 fn read(path: &Path) -> Option<HostFacts> {
-    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let mut file = fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
