@@ -6,6 +6,7 @@ use crate::compose;
 use crate::settings::Settings;
 use bailiwick_contract::context::{CancelToken, Clock, Entropy, OpCx};
 use bailiwick_contract::error::Failure;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::provider::{Provider, ProviderName};
 use bailiwick_contract::store::{Store, StoreError, StorePort};
 use bailiwick_contract::time::Timestamp;
@@ -14,6 +15,9 @@ use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The provider where nobody names one.
+const PROVIDER_DEFAULT: ProviderName = ProviderName::Native;
 
 /// The parts that verbs work with.
 pub(crate) struct App {
@@ -24,6 +28,8 @@ pub(crate) struct App {
     /// Randomness for ids.
     pub(crate) entropy: SystemEntropy,
     provider: OnceCell<Box<dyn Provider>>,
+    /// The one that a workspace's record names, where nobody chose and it is not the default.
+    recorded: OnceCell<Box<dyn Provider>>,
     store: OnceCell<LazyStore>,
 }
 
@@ -35,6 +41,7 @@ impl App {
             clock: SystemClock::new(),
             entropy: SystemEntropy,
             provider: OnceCell::new(),
+            recorded: OnceCell::new(),
             store: OnceCell::new(),
         }
     }
@@ -64,8 +71,44 @@ impl App {
     /// # Errors
     /// As [`App::provider`] and [`App::store`].
     pub(crate) fn engine(&self, base: &BaseArgs) -> Result<Engine<'_>, Failure> {
+        self.engine_over(self.provider(base)?)
+    }
+
+    /// Returns the engine for a verb on something that is there, a workspace or a job: where nobody names a provider, the
+    /// one that holds it.
+    ///
+    /// # Errors
+    /// As [`App::engine`].
+    pub(crate) fn engine_for(&self, base: &BaseArgs, handle: &str) -> Result<Engine<'_>, Failure> {
+        let is_chosen = base.provider.is_some() || self.settings.provider.is_some();
+        let holder = if is_chosen { None } else { self.holder_of(handle)? };
+        match holder {
+            None | Some(PROVIDER_DEFAULT) => self.engine(base),
+            Some(name) => {
+                let made = compose::provider(name, &self.settings)?;
+                self.engine_over(self.recorded.get_or_init(|| made).as_ref())
+            }
+        }
+    }
+
+    /// Returns whose a workspace or a job is; what is not on record, or cannot be looked up, is for the verb to tell.
+    fn holder_of(&self, handle: &str) -> Result<Option<ProviderName>, Failure> {
+        // A home that is not there holds nothing, and is not made for a look.
+        if !self.settings.home()?.is_dir() {
+            return Ok(None);
+        }
+        let Ok(store) = self.store()?.open() else { return Ok(None) };
+        let workspace = |id: &WorkspaceId| store.workspace(id).ok().flatten();
+        let found = WorkspaceId::parse(handle).ok().and_then(|id| workspace(&id)).or_else(|| {
+            let job = store.job(&JobId::parse(handle).ok()?).ok().flatten()?;
+            workspace(&job.workspace)
+        });
+        Ok(found.map(|record| record.provider))
+    }
+
+    fn engine_over<'a>(&'a self, provider: &'a dyn Provider) -> Result<Engine<'a>, Failure> {
         Ok(Engine {
-            provider: self.provider(base)?,
+            provider,
             store: self.store()?,
             clock: &self.clock,
             entropy: &self.entropy,
@@ -78,7 +121,7 @@ impl App {
         if let Some(name) = base.provider {
             return Ok(name);
         }
-        let Some(name) = &self.settings.provider else { return Ok(ProviderName::Native) };
+        let Some(name) = &self.settings.provider else { return Ok(PROVIDER_DEFAULT) };
         let known = name.to_str().and_then(ProviderName::from_name);
         known.ok_or_else(|| {
             let name = name.to_string_lossy();

@@ -70,7 +70,7 @@ enum Effect {
     Read,
     Write,
     WriteGate,
-    ClearStage,
+    FinishStage,
     Remove,
     Sweep,
     RemoveOrphans,
@@ -91,7 +91,7 @@ impl Effect {
         Self::Read,
         Self::Write,
         Self::WriteGate,
-        Self::ClearStage,
+        Self::FinishStage,
         Self::Remove,
         Self::Sweep,
         Self::RemoveOrphans,
@@ -112,7 +112,7 @@ impl Effect {
             Self::Read => "effect:read",
             Self::Write => "effect:write",
             Self::WriteGate => "effect:write.gate",
-            Self::ClearStage => "effect:clear_stage",
+            Self::FinishStage => "effect:finish_stage",
             Self::Remove => "effect:remove",
             Self::Sweep => "effect:sweep",
             Self::RemoveOrphans => "effect:remove_orphans",
@@ -378,7 +378,11 @@ impl Provider for FaultyProvider {
     }
 
     fn clear_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
-        Effect::ClearStage.around(|| self.0.clear_stage(id))
+        self.0.clear_stage(id)
+    }
+
+    fn finish_stage(&self, id: &WorkspaceId) -> Result<(), ProviderError> {
+        Effect::FinishStage.around(|| self.0.finish_stage(id))
     }
 
     fn remove(&self, id: &WorkspaceId, cx: &OpCx<'_>) -> Result<Removed, ProviderError> {

@@ -5,7 +5,7 @@
 use crate::checks::unchecked;
 use crate::create::spec_of as workspace_spec;
 use crate::engine::Engine;
-use crate::export::{Parcel, detail_of, export_of, source_path};
+use crate::export::{Parcel, Published, detail_of, export_of, source_path, verified};
 use crate::flight::Flight;
 use crate::inputs::Plan;
 use crate::job::Story;
@@ -39,7 +39,7 @@ struct Passage<'a> {
     /// Looked at before anything ran; taken when it is used.
     destination: Option<Destination>,
     intent: IntentId,
-    result: Option<Result<ArtifactExport, Failure>>,
+    result: Option<Result<Published, Failure>>,
 }
 
 /// All that one `exec` does, from its decision to its report.
@@ -274,9 +274,7 @@ impl Engine<'_> {
         let settled = Engine { cancel: self.settling().cancel, ..*self };
         let (source, intent) = (&passage.source, &passage.intent);
         let parcel = Parcel { source, destination, intent, expected: None, tar: false };
-        let published = settled.publish(record, parcel);
-        passage.result =
-            Some(published.map(|published| export_of(published, &passage.target.destination)));
+        passage.result = Some(settled.publish(record, parcel));
     }
 
     fn settle_exec(
@@ -319,12 +317,9 @@ impl Engine<'_> {
         let artifacts: Vec<ArtifactRecord> =
             passages.iter().map(|passage| passage.record(&flight.job.id)).collect();
         package.artifacts = exported(&artifacts);
-        package.key_findings.extend(package.artifacts.iter().map(|artifact| {
-            let name = printable(artifact.name.as_bytes());
-            format!(
-                "{} bytes of {name} verified as sha256:{}",
-                artifact.size_bytes, artifact.digest
-            )
+        package.key_findings.extend(passages.iter().filter_map(|passage| {
+            let name = printable(passage.declaration.name.as_bytes());
+            Some(verified(&name, passage.published()?))
         }));
         package.key_findings.extend(passages.iter().filter_map(Passage::finding));
         let lines = passages.iter().filter_map(|passage| self.passage_line(record, passage));
@@ -368,29 +363,32 @@ impl Passage<'_> {
         Some(format!("artifact '{name}' was not exported: {}", failure.message))
     }
 
+    fn published(&self) -> Option<Published> {
+        self.result.as_ref()?.as_ref().ok().copied()
+    }
+
+    fn export(&self) -> Option<ArtifactExport> {
+        self.published().map(|published| export_of(published, &self.target.destination))
+    }
+
     /// Returns whether the job did not write it.
     fn is_absent(&self) -> bool {
         self.failure().is_some_and(|failure| failure.reason == "no_such_file")
     }
 
     fn leave(&self, batch: &mut Batch) {
-        match &self.result {
-            Some(Ok(export)) => {
-                let (name, export) = (self.declaration.name.clone(), export.clone());
-                batch.push(Change::ArtifactExported { name, export });
-                batch.close(&self.intent, Phase::Settled, None);
-            }
-            Some(Err(failure)) => {
-                batch.close(&self.intent, Phase::Abandoned, Some(failure.message.clone()));
-            }
-            None => {
-                batch.close(&self.intent, Phase::Abandoned, None);
-            }
+        if let Some(export) = self.export() {
+            let name = self.declaration.name.clone();
+            batch.push(Change::ArtifactExported { name, export });
+            batch.close(&self.intent, Phase::Settled, None);
+        } else {
+            let why = self.failure().map(|failure| failure.message.clone());
+            batch.close(&self.intent, Phase::Abandoned, why);
         }
     }
 
     fn record(&self, job: &bailiwick_contract::id::JobId) -> ArtifactRecord {
-        let export = self.result.as_ref().and_then(|result| result.clone().ok());
+        let export = self.export();
         ArtifactRecord {
             declaration: self.declaration.clone(),
             job: job.clone(),

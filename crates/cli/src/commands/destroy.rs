@@ -38,6 +38,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         force: args.force,
         bound: Some(args.common.bound()),
     };
-    let report = app.engine(&args.common.base)?.destroy(&request)?;
+    let report =
+        app.engine_for(&args.common.base, request.workspace.as_str())?.destroy(&request)?;
     Ok(Outcome::package(&report, &args.common))
 }

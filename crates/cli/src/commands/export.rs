@@ -66,6 +66,6 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         expect_sha256: args.expect_sha256,
         bound: Some(args.common.bound()),
     };
-    let report = app.engine(&args.common.base)?.export(&request)?;
+    let report = app.engine_for(&args.common.base, request.workspace.as_str())?.export(&request)?;
     Ok(Outcome::package(&report, &args.common))
 }

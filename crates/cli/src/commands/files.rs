@@ -57,7 +57,7 @@ impl Args {
 }
 
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
-    let engine = app.engine(&args.base)?;
+    let engine = app.engine_for(&args.base, args.workspace.as_str())?;
     let path = args.path.map(bytes);
     if let (true, Some(path)) = (args.read, &path) {
         let (mut stdout, range) = (Stdout::default(), args.range.unwrap_or(ByteRange::WHOLE));

@@ -38,7 +38,7 @@ impl Args {
 }
 
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
-    let engine = app.engine(&args.common.base)?;
+    let engine = app.engine_for(&args.common.base, &args.handle)?;
     if args.logs {
         let logs = engine.logs(&args.handle)?;
         return Ok(Outcome::logs(&logs, args.common.base.json));

@@ -64,7 +64,7 @@ impl Args {
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb looks the same")]
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
-    let engine = app.engine(&args.base)?;
+    let engine = app.engine_for(&args.base, &args.handle)?;
     if args.follow {
         let mut stdout = if args.raw { Stdout::default() } else { Stdout::for_eyes() };
         let followed = engine.follow(&args.handle, &mut stdout, &note);

@@ -53,7 +53,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         ignore_file: args.ignore_file,
         bound: Some(args.common.bound()),
     };
-    let engine = app.engine(&args.common.base)?;
+    let engine = app.engine_for(&args.common.base, request.workspace.as_str())?;
     let report = if request.source.as_os_str() == "-" {
         engine.put_archive(&request, Box::new(piped_stdin()?))?
     } else {

@@ -66,7 +66,7 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     }
     let stream = args.job.stream();
     let job = args.job.request(argv)?;
-    let engine = app.engine(&args.common.base)?;
+    let engine = app.engine_for(&args.common.base, workspace.as_str())?;
     let progress = Progress::unless(stream || args.detach, &app.settings);
     let notice = |line: &str| progress.say(line);
     let shown = LiveOutput::new();

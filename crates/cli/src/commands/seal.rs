@@ -32,6 +32,6 @@ impl Args {
 
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     let request = SealRequest { workspace: args.workspace, bound: Some(args.common.bound()) };
-    let report = app.engine(&args.common.base)?.seal(&request)?;
+    let report = app.engine_for(&args.common.base, request.workspace.as_str())?.seal(&request)?;
     Ok(Outcome::package(&report, &args.common))
 }

@@ -43,6 +43,6 @@ pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
         grace: args.grace.unwrap_or(GRACE_DEFAULT),
         bound: Some(args.common.bound()),
     };
-    let report = app.engine(&args.common.base)?.stop(&request)?;
+    let report = app.engine_for(&args.common.base, request.workspace.as_str())?.stop(&request)?;
     Ok(Outcome::package(&report, &args.common))
 }

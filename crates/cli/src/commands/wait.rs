@@ -38,7 +38,7 @@ impl Args {
 pub(super) fn run(args: Args, app: &App) -> Result<Outcome, Failure> {
     let bound = Some(args.common.bound());
     let request = WaitRequest { handle: args.handle, timeout: args.timeout, bound };
-    let engine = app.engine(&args.common.base)?;
+    let engine = app.engine_for(&args.common.base, &request.handle)?;
     let progress = Progress::start(&app.settings);
     let report = engine.wait(&request);
     progress.finish();

@@ -76,10 +76,18 @@ fn a_flag_chooses_the_provider_and_a_workspace_keeps_it() {
     drop(env.run(["exec", "--provider=fake", "--", "anything"]).exits(0));
     let refused = env.run(["run", "--provider", "native", "--json", "ws", "true"]);
     assert_eq!(refused.error()["reason"], "other_provider", "{refused}");
+    // Who names none gets the one that holds it, by the workspace as by its job.
+    drop(env.run(["run", "--job-id", "job-f", "ws", "anything"]).exits(0));
+    for handle in ["ws", "job-f"] {
+        let seen = env.json(0, &["inspect", handle]);
+        assert_eq!(seen["facts"]["provider"], "fake", "{handle}");
+        drop(env.run(["logs", handle]).exits(0));
+    }
     let unknown = env.run(["list", "--provider", "docker"]).exits(1);
     assert!(unknown.mentions("`native`") && unknown.mentions("`fake`"), "{unknown}");
     let profile = env.json(0, &["inspect", "--provider", "fake", "ws"]);
     assert_eq!(profile["provenance"]["profile"], "python3.12");
+    drop(env.run(["destroy", "ws"]).exits(0));
 }
 
 #[test]
