@@ -27,7 +27,7 @@ use std::time::Duration;
 // Without doc comments: clap would show them in the place of the verb's own.
 #[derive(Debug, Args)]
 pub(crate) struct BaseArgs {
-    /// The back end that holds the workspace [default: $BAILIWICK_PROVIDER, else native]
+    /// The back end that holds the workspace [default: $BAILIWICK_PROVIDER, else that of the workspace, else native]
     #[arg(long, value_name = "NAME", value_parser = parse_provider)]
     pub(crate) provider: Option<ProviderName>,
     /// Print the result as one line of JSON, and an error likewise

@@ -85,7 +85,7 @@ fn a_number_that_the_job_wrote_is_reported_as_it_was_written() {
         let measured =
             json!([{"name": "loss", "value": "2.50e-3"}, {"name": "none", "value": null}]);
         assert_eq!(fact(&package, "measurements"), &measured, "{package}");
-        assert!(package["warnings"].to_string().contains("`absent` holds no finite number"));
+        assert!(package["warnings"].to_string().contains("no finite number in `absent`"));
     });
 }
 
