@@ -174,6 +174,22 @@ fn a_long_name_that_is_cut_behind_a_slash_names_a_file_all_the_same() {
 }
 
 #[test]
+fn an_ignore_file_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    each_user(|env| {
+        create(env, &[]);
+        drop(tree(env));
+        drop(env.host("mkfifo", ["fifo"]).exits(0));
+        for path in ["fifo", "/dev/zero", "/dev/null", "tree"] {
+            let refused = env.json(1, &["put", "--ignore-file", path, "ws", "tree", "t"]);
+            assert_eq!(reason(&refused), "bad_ignore_file", "{path}");
+            let message = refused["message"].as_str().expect("text");
+            assert!(message.ends_with("it is not a regular file"), "{path}: {message}");
+        }
+        assert_eq!(paths(env), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn a_hostile_archive_lands_nothing_anywhere() {
     each_user(|env| {
         create(env, &[]);
