@@ -15,6 +15,10 @@ pub const WALL_CLOCK_MS_MAX: u64 = 2_147_483_647_000;
 /// (Documentation/scheduler/sched-bwc.rst).
 pub const CPU_MILLI_MIN: u64 = 10;
 
+/// The most processes and threads: the kernel counts up to `PID_MAX_LIMIT`, 2²² (include/linux/threads.h), and the first
+/// process of a sandbox is counted beside those of a job.
+pub const PIDS_MAX: u64 = (1 << 22) - 1;
+
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
@@ -98,6 +102,14 @@ pub fn millis(text: &str) -> Result<u64, QuantityError> {
 /// [`QuantityError`]; nothing is rounded.
 pub fn count(text: &str) -> Result<u64, QuantityError> {
     at_most(scaled(text, COUNT_UNITS, "none")?, QUANTITY_MAX, "9223372036854775807")
+}
+
+/// Parses a number of processes and threads: `128`.
+///
+/// # Errors
+/// [`QuantityError`]; nothing is rounded.
+pub fn pids(text: &str) -> Result<u64, QuantityError> {
+    at_most(scaled(text, COUNT_UNITS, "none")?, PIDS_MAX, "4194303")
 }
 
 /// Parses a number of cores into thousandths: `1`, `0.5`, `1.25`.
@@ -201,6 +213,10 @@ mod tests {
         let huge = "9".repeat(60);
         for text in ["9223372036854775808", "16777216TiB", &huge] {
             assert!(matches!(bytes(text), Err(QuantityError::TooLarge { .. })), "{text}");
+        }
+        assert_eq!(pids("4194303"), Ok(PIDS_MAX));
+        for text in ["4194304", "9223372036854775807"] {
+            assert_eq!(pids(text), Err(QuantityError::TooLarge { greatest: "4194303" }), "{text}");
         }
         assert_eq!(bytes("1.0000001"), Err(QuantityError::NotWhole));
         assert_eq!(count("1.5"), Err(QuantityError::NotWhole));

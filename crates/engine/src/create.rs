@@ -10,7 +10,7 @@ use crate::requests::{AboutRequest, CreateRequest, DryRun, PolicyRequest, Report
 use crate::text::printable;
 use bailiwick_contract::enforcement::{Enforcement, Label, resolve};
 use bailiwick_contract::error::Failure;
-use bailiwick_contract::id::WorkspaceId;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::journal::{Change, IntentDetail, IntentKind, Phase};
 use bailiwick_contract::package::{Evidence, EvidenceKind, ResultPackage};
 use bailiwick_contract::policy::Limit;
@@ -137,23 +137,40 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Refuses an id that was ever used.
+    /// Refuses an id that was ever used, also by a job: verbs take either, and would never find the job again.
     pub(crate) fn check_fresh(&self, id: &WorkspaceId) -> Result<(), Failure> {
-        let found = self.open()?.workspace(id).map_err(|error| self.store_failure(&error))?;
-        match found {
+        let store = self.open()?;
+        if let Some(record) = store.workspace(id).map_err(|error| self.store_failure(&error))? {
+            return Err(workspace_exists(&record));
+        }
+        let Ok(job) = JobId::parse(id.as_str()) else { return Ok(()) };
+        match store.job(&job).map_err(|error| self.store_failure(&error))? {
             None => Ok(()),
-            Some(record) if record.state == WorkspaceState::Destroyed => Err(Failure::user(
-                "workspace_exists",
-                format!("{id} was used before and is destroyed: ids are never used twice"),
+            Some(_) => Err(Failure::user(
+                "id_taken",
+                format!(
+                    "--workspace-id {id} is the id of a job, and no verb could tell the workspace from it"
+                ),
                 "choose another id, or leave --workspace-id out to have one minted",
-            )),
-            Some(record) => Err(Failure::user(
-                "workspace_exists",
-                format!("workspace {id} exists already; it is {}", record.state),
-                "leave --workspace-id out to have an id minted; ids are never used twice",
             )),
         }
     }
+}
+
+fn workspace_exists(record: &WorkspaceRecord) -> Failure {
+    let id = &record.id;
+    if record.state == WorkspaceState::Destroyed {
+        return Failure::user(
+            "workspace_exists",
+            format!("{id} was used before and is destroyed: ids are never used twice"),
+            "choose another id, or leave --workspace-id out to have one minted",
+        );
+    }
+    Failure::user(
+        "workspace_exists",
+        format!("workspace {id} exists already; it is {}", record.state),
+        "leave --workspace-id out to have an id minted; ids are never used twice",
+    )
 }
 
 /// Returns what a provider is asked to make.

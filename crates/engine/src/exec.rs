@@ -15,7 +15,7 @@ use crate::pack::{check_bound, exported, pending};
 use crate::publish::{Clobber, Destination};
 use crate::put::Unrecorded;
 use crate::requests::{Bound, ExecRequest, ExportTarget, Report};
-use crate::run::{LiveSink, check_job, check_timeout, spec_of};
+use crate::run::{LiveSink, check_apart, check_job, check_timeout, spec_of};
 use crate::text::{printable, quoted};
 use bailiwick_contract::artifact::{
     ArtifactDeclaration, ArtifactExport, ArtifactRecord, Retention,
@@ -65,6 +65,7 @@ impl Engine<'_> {
         // A given id may name a workspace of somebody's; a minted one cannot, and need not be looked up.
         if let Some(id) = &request.workspace {
             self.check_fresh(id)?;
+            check_apart(id, request.job.job.as_ref())?;
         }
         let passages = self.passages(request)?;
         let profile = request.profile.as_deref();

@@ -6,9 +6,12 @@ use crate::failure::told;
 use crate::text::printable;
 use bailiwick_contract::error::Failure;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rustix::fs::OFlags;
 use std::ffi::OsStr;
-use std::io::Read as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The longest ignore file: 1 MiB, some twenty thousand patterns.
@@ -35,8 +38,8 @@ impl Ignore {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = printable(path.as_os_str().as_bytes());
         let mut text = String::new();
-        let read = std::fs::File::open(path)
-            .and_then(|file| file.take(IGNORE_BYTES_MAX + 1).read_to_string(&mut text));
+        let read =
+            open(path).and_then(|file| file.take(IGNORE_BYTES_MAX + 1).read_to_string(&mut text));
         if let Err(error) = read {
             let message = format!("--ignore-file {shown} cannot be read: {}", told(&error));
             let advice = "name a file of gitignore patterns, in UTF-8, that you may read";
@@ -83,6 +86,17 @@ impl Ignore {
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let mut parents = slashes.map(|(at, _)| &path[..at]);
         parents.any(|parent| self.covers(parent, true)) || self.covers(path, is_directory)
+    }
+}
+
+/// Opens a regular file; a pipe or a device is refused, and not waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
     }
 }
 

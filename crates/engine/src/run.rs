@@ -16,7 +16,7 @@ use crate::tree::Seen;
 use bailiwick_contract::artifact::ArtifactDeclaration;
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::error::{ExitCode, Failure};
-use bailiwick_contract::id::JobId;
+use bailiwick_contract::id::{JobId, WorkspaceId};
 use bailiwick_contract::input::{InputRecord, WsPath};
 use bailiwick_contract::job::{JobOutcome, JobSpec, JobStatus, JobTerms, Stdin};
 use bailiwick_contract::provider::{ByteSink, Hold, Ports, ProviderError};
@@ -137,16 +137,20 @@ impl Engine<'_> {
         }
     }
 
-    /// Refuses a job's id that was ever used.
+    /// Refuses a job's id that was ever used, also by a workspace: verbs take either, and would never find the job.
     pub(crate) fn check_job_fresh(&self, id: &JobId) -> Result<(), Failure> {
-        let found = self.open()?.job(id).map_err(|error| self.store_failure(&error))?;
-        match found {
-            None => Ok(()),
-            Some(_) => Err(Failure::user(
+        let store = self.open()?;
+        if store.job(id).map_err(|error| self.store_failure(&error))?.is_some() {
+            return Err(Failure::user(
                 "job_exists",
                 format!("job {id} exists already"),
                 "leave --job-id out to have an id minted; ids are never used twice",
-            )),
+            ));
+        }
+        let Ok(workspace) = WorkspaceId::parse(id.as_str()) else { return Ok(()) };
+        match store.workspace(&workspace).map_err(|error| self.store_failure(&error))? {
+            None => Ok(()),
+            Some(_) => Err(job_named_as_workspace(id)),
         }
     }
 
@@ -388,6 +392,23 @@ fn check_path(declared: &ArtifactDeclaration) -> Result<(), Failure> {
             "name the file's place relative to the workspace, such as out/result.json",
         )
     })
+}
+
+/// Refuses one id for a new workspace and its job.
+pub(crate) fn check_apart(workspace: &WorkspaceId, job: Option<&JobId>) -> Result<(), Failure> {
+    match job {
+        Some(job) if job.as_str() == workspace.as_str() => Err(job_named_as_workspace(job)),
+        _ => Ok(()),
+    }
+}
+
+/// A job that no verb could find: its id is that of a workspace.
+fn job_named_as_workspace(id: &JobId) -> Failure {
+    Failure::user(
+        "id_taken",
+        format!("--job-id {id} is the id of a workspace, and no verb could tell the job from it"),
+        "choose another id, or leave --job-id out to have one minted",
+    )
 }
 
 fn declared_twice(declared: &ArtifactDeclaration) -> Failure {

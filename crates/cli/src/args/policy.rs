@@ -32,7 +32,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "CORES", value_parser = quantity::cpu_milli, allow_hyphen_values = true)]
     cpu_limit: Option<u64>,
     /// Processes and threads at once [default: 128]
-    #[arg(long, value_name = "N", value_parser = quantity::count, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = quantity::pids, allow_hyphen_values = true)]
     pids_limit: Option<u64>,
     /// Bytes on the workspace's disk; units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB [default: 1GiB]
     #[arg(long, value_name = "N", value_parser = quantity::bytes, allow_hyphen_values = true)]

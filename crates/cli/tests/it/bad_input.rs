@@ -32,6 +32,27 @@ fn an_id_that_is_taken_is_refused_also_after_its_end() {
 }
 
 #[test]
+fn the_greatest_limits_are_held_and_one_more_process_is_refused() {
+    each_user(|env| {
+        let above = ["create", "--workspace-id", "ws", "--pids-limit", "4194304"];
+        let refused = env.run(above).exits(1);
+        assert!(refused.mentions("it is beyond the greatest value, 4194303"), "{refused}");
+        let most = [
+            ["--pids-limit", "4194303"],
+            ["--memory-bytes", "9223372036854775807"],
+            ["--output-bytes", "9223372036854775807"],
+            ["--concurrency", "9223372036854775807"],
+            ["--wall-clock-seconds", "2147483647"],
+            ["--cpu-limit", "1000000"],
+            ["--storage-bytes", "9223372036854775807"],
+        ];
+        for [flag, value] in most {
+            drop(env.run(["exec", "--allow-watched", flag, value, "--", "true"]).exits(0));
+        }
+    });
+}
+
+#[test]
 fn arguments_reach_the_job_byte_for_byte() {
     each_user(|env| {
         create(env, &[]);

@@ -103,6 +103,17 @@ fn a_malformed_script_refuses_before_anything_is_made() {
 }
 
 #[test]
+fn a_script_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let mut env = scripted("[]");
+    let fifo = env.work().join("fifo");
+    drop(env.host("mkfifo", [&fifo]).exits(0));
+    env.set("BAILIWICK_FAKE_SCRIPT", fifo);
+    let refused = env.run(["create", "--workspace-id", "ws", "--json"]).exits(2);
+    assert_eq!(refused.error()["reason"], "bad_script");
+    assert!(refused.mentions("it is not a regular file"), "{refused}");
+}
+
+#[test]
 fn doctor_and_list_need_no_supervisor() {
     let env = scripted("[]");
     drop(env.run(["create", "--workspace-id", "ws"]).exits(0));

@@ -153,6 +153,43 @@ fn a_tar_stream_lands_as_the_tree_it_was_made_of() {
 }
 
 #[test]
+fn a_long_name_that_is_cut_behind_a_slash_names_a_file_all_the_same() {
+    each_user(|env| {
+        create(env, &[]);
+        // The 100th byte, where both formats cut the name that old readers see, is the slash.
+        let folder = "d".repeat(99);
+        for path in ["tree".to_owned(), format!("tree/{folder}"), format!("tree/{folder}/sub")] {
+            env.make_folder(&env.work().join(path), 0o755);
+        }
+        drop(env.write(&format!("tree/{folder}/sub/f"), "far down"));
+        symlink("sub/f", env.work().join(format!("tree/{folder}/a-link"))).expect("linked");
+        for format in ["pax", "gnu"] {
+            let script = format!("tar -c --format={format} -C tree {folder} | \"$@\"");
+            drop(piped(env, &script, &["put", "--json", "ws", "-", format]).exits(0));
+            let seen = run_script(env, 0, &format!("cat {format}/d*/sub/f {format}/d*/a-link"));
+            let excerpt = &seen["evidence"][0]["excerpt"];
+            assert_eq!(excerpt, "far downfar down", "{format}: {seen}");
+        }
+    });
+}
+
+#[test]
+fn an_ignore_file_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    each_user(|env| {
+        create(env, &[]);
+        drop(tree(env));
+        drop(env.host("mkfifo", ["fifo"]).exits(0));
+        for path in ["fifo", "/dev/zero", "/dev/null", "tree"] {
+            let refused = env.json(1, &["put", "--ignore-file", path, "ws", "tree", "t"]);
+            assert_eq!(reason(&refused), "bad_ignore_file", "{path}");
+            let message = refused["message"].as_str().expect("text");
+            assert!(message.ends_with("it is not a regular file"), "{path}: {message}");
+        }
+        assert_eq!(paths(env), Vec::<String>::new());
+    });
+}
+
+#[test]
 fn a_hostile_archive_lands_nothing_anywhere() {
     each_user(|env| {
         create(env, &[]);

@@ -72,15 +72,7 @@ impl Header {
             }
             _ => text(&block[..100]).to_vec(),
         };
-        let kind = match flag {
-            // Before POSIX a directory was a file whose name ends with a slash.
-            b'0' | 0 | b'7' if name.last() == Some(&b'/') => Kind::Directory,
-            b'0' | 0 | b'7' => Kind::File,
-            b'5' => Kind::Directory,
-            b'2' => Kind::Link,
-            b'1' => Kind::HardLink,
-            other => Kind::Other(other),
-        };
+        let kind = kind_of(flag, &name);
         let size = u64::try_from(number(&block[124..136])?).map_err(|_| "a size is negative")?;
         let mode = u32::try_from(number(&block[100..108])? & 0o777).unwrap_or_default();
         let mtime = number(&block[136..148])?;
@@ -101,11 +93,11 @@ impl Header {
 
     /// Returns the header with what came before it.
     pub(super) fn with(self, extended: Extended) -> Result<Self, &'static str> {
-        if self.kind == Kind::Directory && self.flag != b'5' && extended.name.is_some() {
-            return Err("an old directory has a long name");
-        }
+        let name = extended.name.unwrap_or(self.name);
         Ok(Self {
-            name: extended.name.unwrap_or(self.name),
+            // The name that counts decides: a field that cuts a longer one may end with any of its bytes.
+            kind: kind_of(self.flag, &name),
+            name,
             target: extended.target.unwrap_or(self.target),
             size: extended.size.unwrap_or(self.size),
             mtime: extended.mtime.unwrap_or(self.mtime),
@@ -164,6 +156,19 @@ impl Extended {
             // Owners, groups, access times, comments, attributes: not ours to keep.
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns what an entry of this type flag and this name is.
+fn kind_of(flag: u8, name: &[u8]) -> Kind {
+    match flag {
+        // Before POSIX a directory was a file whose name ends with a slash.
+        b'0' | 0 | b'7' if name.last() == Some(&b'/') => Kind::Directory,
+        b'0' | 0 | b'7' => Kind::File,
+        b'5' => Kind::Directory,
+        b'2' => Kind::Link,
+        b'1' => Kind::HardLink,
+        other => Kind::Other(other),
     }
 }
 

@@ -153,6 +153,20 @@ fn long_names_odd_bytes_and_large_numbers_are_read() {
 }
 
 #[test]
+fn the_name_that_counts_tells_an_old_directory_from_a_file() {
+    let (long, cut) = (format!("{}/f", "d".repeat(99)), format!("{}/", "d".repeat(99)));
+    for flag in [0, b'0', b'7'] {
+        for named in [pax(&[("path", long.as_bytes())]), entry(b"l", b'L', long.as_bytes())] {
+            let (found, _) = read(&[named, entry(cut.as_bytes(), flag, b"x")]).expect("good");
+            assert_eq!(found[1..], [(format!("to/{long}"), "755 1000 x".to_owned())]);
+        }
+        let named = pax(&[("path", b"folder/")]);
+        let (found, _) = read(&[named, entry(b"cut", flag, b"")]).expect("good");
+        assert_eq!(found[1..], [("to/folder".to_owned(), "/".to_owned())]);
+    }
+}
+
+#[test]
 fn what_leaves_or_hides_behind_a_link_is_refused() {
     for name in ["../x", "a/../../x", "/etc/passwd", "a/..", "/"] {
         refused(&[file(name, "x")], "is no name below a directory");

@@ -4,8 +4,8 @@ use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
 use bailiwick_contract::policy::Network;
 use bailiwick_engine::requests::{
-    Bound, CreateRequest, DestroyRequest, ExportRequest, JobRequest, PolicyRequest, RunRequest,
-    StopRequest,
+    Bound, CreateRequest, DestroyRequest, ExecRequest, ExportRequest, JobRequest, PolicyRequest,
+    RunRequest, StopRequest,
 };
 use bailiwick_engine::{declare, render};
 use core::time::Duration;
@@ -49,6 +49,30 @@ fn names_are_used_once() {
     check(&world.run(declaring()).expect_err("declared"), 1, "artifact_declared");
     let again = JobRequest { job: id, ..job(&["true"]) };
     check(&world.run(again).expect_err("taken"), 1, "job_exists");
+}
+
+#[test]
+fn an_id_names_a_workspace_or_a_job_and_never_both() {
+    let world = World::with_demo();
+    let named = |id: &str| JobRequest { job: JobId::parse(id).ok(), ..job(&["true"]) };
+    drop(world.create("other").expect("created"));
+    for id in ["demo", "other"] {
+        check(&world.run(named(id)).expect_err("of a workspace"), 1, "id_taken");
+        check(&world.exec(named(id)).expect_err("of a workspace"), 1, "id_taken");
+    }
+    let both = ExecRequest {
+        workspace: Some(ws("both")),
+        job: named("both"),
+        bound: None,
+        ..ExecRequest::default()
+    };
+    check(&world.engine().exec(&both).expect_err("of its own"), 1, "id_taken");
+    assert!(!world.provider.inner().calls.contains(&"payload"));
+    world.run(named("one")).expect("ran");
+    check(&world.create("one").expect_err("of a job"), 1, "id_taken");
+    drop(world.destroy(false).expect("destroyed"));
+    let again = ExecRequest { job: named("demo"), bound: None, ..ExecRequest::default() };
+    check(&world.engine().exec(&again).expect_err("of a destroyed one"), 1, "id_taken");
 }
 
 #[test]

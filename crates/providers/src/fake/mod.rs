@@ -32,6 +32,7 @@ use bailiwick_contract::provider::{
 use bailiwick_isolation::disk;
 use bailiwick_isolation::facts::{CgroupFacts, HostFacts};
 use record::JobDir;
+use rustix::fs::OFlags;
 use script::Script;
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -107,10 +108,22 @@ impl Fake {
     }
 }
 
+/// Opens a regular file; a pipe or a device is refused, and not waited for.
+fn open_script(path: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
+}
+
 fn read_script(path: &Path) -> Result<Script, String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let file = open_script(path).map_err(|error| error.to_string())?;
     let read = file.take(SCRIPT_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     if bytes.len() as u64 > SCRIPT_BYTES_MAX {
