@@ -10,7 +10,7 @@ use bailiwick_contract::provider::{ProviderError, Recovered, StopReply};
 use bailiwick_isolation::record::OutcomeFile;
 use bailiwick_isolation::wire::{Frame, FrameReader, Reply, Request, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -177,6 +177,21 @@ pub(super) fn sweep_ended(home: &Home, job: &JobId) -> Result<(), ProviderError>
 
 /// What a killed supervisor leaves of itself in its job's directory.
 const REMAINS: [&str; 2] = ["control.sock", "outcome.new"];
+
+/// Room for an outcome: its usual kilobyte, and the longest texts but for a path that is escaped throughout.
+const OUTCOME_ROOM: u64 = 8 << 10;
+
+/// Makes room for the outcome before the job is let go, so that a disk that fills up meanwhile costs no verdict.
+pub(super) fn reserve_outcome(dir: &Path) -> io::Result<()> {
+    let file = fs::File::create(dir.join("outcome.new"))?;
+    match fallocate(&file, FallocateFlags::empty(), 0, OUTCOME_ROOM) {
+        // A file system that cannot reserve, such as NFS, is at least asked now.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            io::copy(&mut io::repeat(0).take(OUTCOME_ROOM), &mut &file).map(drop)
+        }
+        other => Ok(other?),
+    }
+}
 
 /// Removes what a killed supervisor left of itself.
 pub(super) fn sweep(home: &Home, job: &JobId) {
