@@ -119,6 +119,8 @@ pub enum Reason {
     SetupFailed,
     /// The caller was killed before the job was let go; nothing of it ran.
     NeverStarted,
+    /// The watch ended it since the host's file system was nearly full, whoever filled it.
+    HostDiskFull,
 }
 
 impl Reason {
@@ -136,6 +138,7 @@ impl Reason {
             Self::SupervisorLost => "supervisor_lost",
             Self::SetupFailed => "setup_failed",
             Self::NeverStarted => "never_started",
+            Self::HostDiskFull => "host_disk_full",
         }
     }
 }
@@ -391,6 +394,8 @@ pub struct Observed {
     pub over_storage: bool,
     /// The watch killed it over the disk's inodes.
     pub over_inodes: bool,
+    /// The watch killed it since the host's file system was nearly full.
+    pub host_disk_full: bool,
 }
 
 /// A job's verdict.
@@ -432,6 +437,7 @@ pub fn judge(seen: &Observed) -> Verdict {
         (seen.over_memory, Reason::Memory),
         (seen.over_storage, Reason::Storage),
         (seen.over_inodes, Reason::Inodes),
+        (seen.host_disk_full, Reason::HostDiskFull),
     ];
     if let Some((_, reason)) = over.into_iter().find(|case| case.0) {
         return verdict(JobStatus::ResourceExhausted, exit_status.or(Some(137)), Some(reason));

@@ -250,6 +250,9 @@ fn ending(record: &WorkspaceRecord, job: &JobRecord, outcome: &JobOutcome) -> Ve
         Reason::NeverStarted => {
             "the caller was killed before the job was let go; the command did not run".into()
         }
+        Reason::HostDiskFull => {
+            "the job was killed since the host's file system is nearly full, not over a limit of its own".into()
+        }
     };
     core::iter::once(cause).chain(exit_line(outcome)).collect()
 }
@@ -368,6 +371,9 @@ fn command_hint(argv0: &[u8], reason: &Reason) -> Option<&'static str> {
         Reason::CommandNotExecutable => {
             "chmod +x the file before it is copied in, or name its interpreter first, such as sh ./FILE"
         }
+        Reason::HostDiskFull => {
+            "make room on the host's file system that holds the home, and run the command again"
+        }
         _ => return None,
     })
 }
@@ -431,6 +437,7 @@ mod tests {
         assert!(hint("ls | wc", Reason::CommandNotFound).contains("sh -c"));
         assert!(hint("tool", Reason::CommandNotFound).contains("--toolchain DIR"));
         assert!(hint("./a b", Reason::CommandNotExecutable).contains("chmod +x"));
+        assert!(hint("tool", Reason::HostDiskFull).contains("host's file system"));
         assert_eq!(hint("tool", Reason::Stopped), "");
     }
 }

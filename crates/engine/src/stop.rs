@@ -10,7 +10,7 @@ use crate::reconcile::Held;
 use crate::requests::{Report, StopRequest};
 use bailiwick_contract::error::{ExitCode, Failure};
 use bailiwick_contract::id::JobId;
-use bailiwick_contract::job::{JobOutcome, JobStatus};
+use bailiwick_contract::job::{JobOutcome, JobStatus, Reason};
 use bailiwick_contract::journal::IntentKind;
 use bailiwick_contract::package::{ResultPackage, Status};
 use bailiwick_contract::record::{JobRecord, WorkspaceRecord};
@@ -231,7 +231,13 @@ impl Engine<'_> {
             ended.iter().filter(|(_, outcome)| cancelled(outcome)).map(|(job, _)| *job).collect();
         package.outcome_summary = if stopped.is_empty() {
             let names = names(ended.iter().map(|(job, _)| *job));
-            format!("{names} of workspace {} had ended before it could be stopped", record.id)
+            let lost = |outcome: &JobOutcome| outcome.reason == Some(Reason::SupervisorLost);
+            if ended.iter().any(|(_, outcome)| lost(outcome)) {
+                // It may have been killed by this very call, since it did not answer.
+                format!("{names} of workspace {} is over; how it ended is not known", record.id)
+            } else {
+                format!("{names} of workspace {} had ended before it could be stopped", record.id)
+            }
         } else {
             package.status = Status::Cancelled;
             format!("{} of workspace {} was stopped", names(stopped.iter().copied()), record.id)

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The version of everything in this file; a supervisor refuses a caller of another one.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// The longest frame: what `execve` takes for arguments and environment (2 MiB by default, execve(2)), a plan around
 /// it, and room.

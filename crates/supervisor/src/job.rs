@@ -101,6 +101,8 @@ pub(crate) struct Seen {
     pub(crate) memory_overshoot: u64,
     /// By how much the disk was over when the watch killed the job.
     pub(crate) storage_overshoot: u64,
+    /// What the host's file system had left when the watch killed the job for it.
+    pub(crate) host_left: u64,
     /// Whether the job had as many processes as it may have.
     pub(crate) pids_met: bool,
     /// When the wall clock ends the job; none before the gate, and none once it has.
@@ -412,6 +414,10 @@ impl Job<'_> {
         if let Some(over) = self.storage.tick() {
             match over.reason {
                 Reason::Inodes => self.seen.observed.over_inodes = true,
+                Reason::HostDiskFull => {
+                    self.seen.observed.host_disk_full = true;
+                    self.seen.host_left = over.left;
+                }
                 _ => self.seen.observed.over_storage = true,
             }
             self.seen.storage_overshoot = over.overshoot_bytes;

@@ -1,9 +1,11 @@
 //! What a supervisor leaves on disk for whoever asks later.
 //!
-//! The file is written beside its place and renamed, without a sync: it survives the death of every process, and after a power
-//! cut the job is unknown anyway, since its intent is all that was made durable. A sync would cost 0.5 ms of every job.
+//! The caller makes room for it in `outcome.new` before the job is let go; it is written there and renamed, without a sync:
+//! it survives the death of every process, and after a power cut the job is unknown anyway, since its intent is all that was
+//! made durable. A sync would cost 0.5 ms of every job.
 use bailiwick_isolation::record::OutcomeFile;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// How often, and how long between, a record is tried again: whoever filled the disk may be making room.
@@ -29,7 +31,13 @@ pub(crate) fn record(file: &OutcomeFile) -> bool {
 }
 
 fn write(file: &OutcomeFile) -> io::Result<()> {
-    std::fs::write("outcome.new", serde_json::to_vec(file)?)?;
+    let bytes = serde_json::to_vec(file)?;
+    // Not truncated before it is written: that would give the room away to whoever fills the disk.
+    let mut draft =
+        OpenOptions::new().write(true).create(true).truncate(false).open("outcome.new")?;
+    draft.write_all(&bytes)?;
+    draft.set_len(bytes.len() as u64)?;
+    drop(draft);
     #[cfg(feature = "faults")]
     bailiwick_isolation::faults::before("supervisor:outcome.rename");
     std::fs::rename("outcome.new", "outcome")?;

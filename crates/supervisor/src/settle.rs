@@ -88,12 +88,14 @@ impl Job<'_> {
         let quota_events = self.quota_events(&counted, disk.bytes);
         let verdict = judge(&self.seen.observed);
         let (output, trouble) = self.capture.finish();
+        let host = (verdict.reason == Some(Reason::HostDiskFull))
+            .then(|| format!("the host's file system had {} bytes left", self.seen.host_left));
         let mut outcome = JobOutcome {
             status: verdict.status,
             exit_status: verdict.exit_status,
             signal: verdict.signal,
             reason: verdict.reason,
-            detail: None,
+            detail: host,
             started_at: self.seen.started_at,
             finished_at: now(),
             usage,

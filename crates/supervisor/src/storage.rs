@@ -22,10 +22,12 @@ const FREE_BYTES_FLOOR: u64 = 32 << 20;
 /// What was found to be over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Over {
-    /// Bytes, or inodes.
+    /// Bytes, inodes, or the host's file system.
     pub(crate) reason: Reason,
-    /// By how many bytes; 0 for inodes.
+    /// By how many bytes; 0 but for bytes.
     pub(crate) overshoot_bytes: u64,
+    /// What the host's file system has left, in bytes.
+    pub(crate) left: u64,
 }
 
 /// What a file system has left.
@@ -66,9 +68,15 @@ impl StorageWatch {
     pub(crate) fn tick(&mut self) -> Option<Over> {
         // A disk that cannot be asked, since the home was moved, says nothing.
         let now = free(&self.disk)?;
+        self.look(now)
+    }
+
+    fn look(&mut self, now: Free) -> Option<Over> {
         let written = self.at_start.bytes.saturating_sub(now.bytes);
         if now.bytes < FREE_BYTES_FLOOR && written > 0 {
-            return Some(Over { reason: Reason::Storage, overshoot_bytes: 0 });
+            // A job over its own limit is told so, whatever that did to the host.
+            let host = Over { reason: Reason::HostDiskFull, overshoot_bytes: 0, left: now.bytes };
+            return self.walk(now).or(Some(host));
         }
         let bytes_left = self.bytes_max.saturating_sub(self.last.bytes);
         let inodes_left = self.inodes_max.saturating_sub(self.last.inodes);
@@ -106,12 +114,16 @@ impl StorageWatch {
     }
 
     fn over(&self) -> Option<Over> {
+        let left = self.at_walk.bytes;
         if self.last.bytes > self.bytes_max {
             let overshoot_bytes = self.last.bytes - self.bytes_max;
-            return Some(Over { reason: Reason::Storage, overshoot_bytes });
+            return Some(Over { reason: Reason::Storage, overshoot_bytes, left });
         }
-        (self.last.inodes > self.inodes_max)
-            .then_some(Over { reason: Reason::Inodes, overshoot_bytes: 0 })
+        (self.last.inodes > self.inodes_max).then_some(Over {
+            reason: Reason::Inodes,
+            overshoot_bytes: 0,
+            left,
+        })
     }
 }
 
@@ -143,6 +155,20 @@ mod tests {
         std::fs::write(dir.path().join("f"), vec![1; 1 << 20]).expect("a file");
         let over = watch(dir.path(), 512 << 10, 100).tick().expect("over");
         assert_eq!((over.reason, over.overshoot_bytes), (Reason::Storage, 512 << 10));
+    }
+
+    #[test]
+    fn a_host_that_is_nearly_full_is_told_from_a_disk_over_its_limit() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("f"), vec![1; 1 << 20]).expect("a file");
+        let nearly_full = Free { bytes: FREE_BYTES_FLOOR - 1, inodes: 1 << 20 };
+        let mut within = watch(dir.path(), 2 << 20, 100);
+        within.at_start.bytes = FREE_BYTES_FLOOR + (1 << 20);
+        let over = within.look(nearly_full).expect("over");
+        assert_eq!((over.reason, over.left), (Reason::HostDiskFull, FREE_BYTES_FLOOR - 1));
+        let mut beyond = watch(dir.path(), 512 << 10, 100);
+        beyond.at_start.bytes = FREE_BYTES_FLOOR + (1 << 20);
+        assert_eq!(beyond.look(nearly_full).expect("over").reason, Reason::Storage);
     }
 
     #[test]

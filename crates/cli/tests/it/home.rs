@@ -2,10 +2,10 @@
 //!
 //! Nothing may be half done: what was refused never ran, and what ran is on record once there is room again. The small disks are
 //! tmpfs mounts that root makes, one a test and user.
-use crate::support::{each_user, marker, wait_for_nothing};
-use bailiwick_testkit::{TestEnv, User};
+use crate::support::{SOON, each_user, marker, signal, supervisors, wait_for_nothing};
+use bailiwick_testkit::{TestEnv, User, until};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -84,7 +84,7 @@ fn a_job_that_fills_the_hosts_disk_is_ended_and_settled() {
         let disk = SmallDisk::new(env, "size=128m");
         drop(env.run(["create", "--workspace-id", "ws"]).exits(0));
         let package = env.json(8, &["run", "ws", "sh", "-c", "cat /dev/zero > fill; sleep 60"]);
-        assert_eq!(package["facts"]["reason"], "storage", "{package}");
+        assert_eq!(package["facts"]["reason"], "host_disk_full", "{package}");
         let inspected = env.json(0, &["inspect", "ws"]);
         assert_eq!(inspected["facts"]["state"], "ready", "{inspected}");
         drop(env.run(["destroy", "ws"]).exits(0));
@@ -143,5 +143,35 @@ fn callers_that_use_a_new_home_at_once_agree_on_it() {
         for id in &ids {
             drop(env.json(0, &["run", id, "true"]));
         }
+    });
+}
+
+#[test]
+fn a_detached_job_keeps_its_verdict_on_a_host_that_fills_up() {
+    each_user(|env| {
+        let disk = SmallDisk::new(env, "size=64m");
+        let marker = marker(env);
+        drop(env.run(["create", "--workspace-id", "ws"]).exits(0));
+        let script = format!(": {marker}; sleep 60");
+        let words = ["run", "--detach", "--job-id", &marker, "ws", "sh", "-c", &script];
+        drop(env.run(words).exits(0));
+        let dir = disk.0.join("home/jobs").join(&marker);
+        let is_ours =
+            |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
+        let supervisor = supervisors().into_iter().find(is_ours).expect("its supervisor");
+        // So that the disk is full before it looks, and not only nearly.
+        signal(supervisor, Signal::STOP);
+        let ballast = disk.fill();
+        signal(supervisor, Signal::CONT);
+        let socket = dir.join("control.sock");
+        until("the job has ended", SOON, || (!socket.exists()).then_some(()));
+        fs::remove_file(ballast).expect("removed");
+        let package = env.json(8, &["wait", "ws"]);
+        assert_eq!(package["facts"]["reason"], "host_disk_full", "{package}");
+        let text = package["key_findings"].to_string() + &package["attention"].to_string();
+        assert!(text.contains("the host's file system had "), "{package}");
+        assert!(!text.contains("--storage-bytes"), "{package}");
+        drop(disk);
+        wait_for_nothing(&marker);
     });
 }

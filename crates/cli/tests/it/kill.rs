@@ -1,7 +1,7 @@
 //! SIGKILL of the caller, of the supervisor, and of both.
 use crate::support::{
-    SOON, check_no_cgroup, check_wall_clock, create, each_user, fact, marker, run_script, signal,
-    supervisor_of, wait_for_job, wait_for_nothing,
+    SOON, check_no_cgroup, check_wall_clock, create, each_user, fact, marker, read_proc,
+    run_script, signal, supervisor_of, wait_for_job, wait_for_nothing,
 };
 use bailiwick_testkit::{Running, TestEnv, files_holding, until};
 use rustix::process::Signal;
@@ -73,6 +73,39 @@ fn a_supervisor_that_was_stopped_is_given_up_after_the_wall_clock() {
         wait_for_nothing(&marker);
         drop(env.run(["run", "ws", "true"]).exits(0));
     });
+}
+
+#[test]
+fn a_job_whose_supervisor_was_stopped_can_be_ended() {
+    each_user(|env| {
+        let _supervisor = start_silent(env);
+        let stopped = env.json(0, &["stop", "--apply", "--grace", "0s", "ws"]);
+        let summary = stopped["outcome_summary"].as_str().expect("a summary");
+        assert!(summary.contains("how it ended is not known"), "{stopped}");
+        wait_for_nothing(&marker(env));
+        check_settled(env, "infrastructure_failure", "supervisor_lost");
+    });
+}
+
+#[test]
+fn a_workspace_whose_supervisor_was_stopped_can_be_destroyed() {
+    each_user(|env| {
+        let supervisor = start_silent(env);
+        drop(env.json(0, &["destroy", "--force", "ws"]));
+        assert!(read_proc(supervisor, "cmdline").is_empty(), "the supervisor is gone");
+        wait_for_nothing(&marker(env));
+        check_no_cgroup(&marker(env));
+    });
+}
+
+/// Starts a job whose caller is gone and whose supervisor answers nobody; returns the supervisor.
+fn start_silent(env: &TestEnv) -> u32 {
+    create(env, &[]);
+    let run = start(env);
+    let supervisor = supervisor_of(run.pid());
+    drop(run.kill());
+    signal(supervisor, Signal::STOP);
+    supervisor
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! the gate is open, whatever goes wrong is an outcome.
 use super::hold::NativeHold;
 use super::home::make_private;
-use super::stop::read_outcome;
+use super::stop::{read_outcome, reserve_outcome};
 use super::{Native, cwd, disks, host, host_path, output, stdin, trouble};
 use bailiwick_contract::bytes::ByteString;
 use bailiwick_contract::context::{CancelToken, OpCx};
@@ -63,6 +63,7 @@ pub(super) fn run(
     let outcome = match said {
         Some(Reply::Ended(outcome)) => *outcome,
         Some(Reply::SetupFailed { detail }) => {
+            super::stop::sweep(&native.home, &job.id);
             broken(Reason::SetupFailed, Some(detail), opened_at, cx)
         }
         Some(Reply::LetGo) | None => {
@@ -127,11 +128,14 @@ fn bring_to_gate(
     let shared = shared.map_err(trouble::on("lock the job's directory", &dir))?;
     let started = start(native, plan, &shared, input.as_ref());
     let supervisor = started.inspect_err(|_| discard(&dir))?;
-    if let Err(error) = gate.open() {
+    // While the sandbox is set up, and before anybody is told that the job is on its way.
+    let reserved = reserve_outcome(&dir).map_err(trouble::on("make room for the outcome in", &dir));
+    let opened = reserved.and_then(|()| gate.open().map_err(ProviderError::Gate));
+    if let Err(error) = opened {
         // The supervisor sees its caller go before the gate was opened, and kills what it prepared.
         supervisor.reap().ok();
         discard(&dir);
-        return Err(ProviderError::Gate(error));
+        return Err(error);
     }
     Ok(supervisor)
 }

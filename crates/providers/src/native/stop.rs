@@ -10,8 +10,10 @@ use bailiwick_contract::provider::{ProviderError, Recovered, StopReply};
 use bailiwick_isolation::record::OutcomeFile;
 use bailiwick_isolation::wire::{Frame, FrameReader, Reply, Request, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,7 +26,10 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How long after the grace a supervisor may take to answer; one that was stopped never does.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Ends a job and waits for its outcome.
+/// How long a supervisor that was killed may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Ends a job and waits for its outcome. A supervisor that does not answer is killed, and the job dies with it.
 pub(super) fn stop(
     home: &Home,
     job: &JobId,
@@ -39,27 +44,60 @@ pub(super) fn stop(
     if send(socket.as_fd(), &Request::Stop { grace_ms }).is_err() {
         return Ok(StopReply::NotRunning);
     }
+    let patience = grace.saturating_add(ANSWERS_WITHIN);
+    if answers(&socket, patience, cx)? {
+        return Ok(StopReply::Stopped);
+    }
+    kill_listener(&socket).map_err(trouble::on("kill the silent supervisor in", &dir))?;
+    if answers(&socket, GONE_WITHIN, cx)? {
+        return Ok(StopReply::Stopped);
+    }
+    let silent = io::Error::from(io::ErrorKind::TimedOut);
+    Err(trouble::on("get an answer from the supervisor in", &dir)(silent))
+}
+
+/// Waits for a supervisor's word, or its end; returns whether either came in time.
+fn answers(socket: &OwnedFd, patience: Duration, cx: &OpCx<'_>) -> Result<bool, ProviderError> {
     let mut reader = FrameReader::default();
-    let deadline = cx.clock.monotonic().saturating_add(grace).saturating_add(ANSWERS_WITHIN);
+    let deadline = cx.clock.monotonic().saturating_add(patience);
     loop {
-        if cx.clock.monotonic() > deadline {
-            let silent = io::Error::from(io::ErrorKind::TimedOut);
-            return Err(trouble::on("get an answer from the supervisor in", &dir)(silent));
-        }
+        // Before the look at the socket: a caller that was held up itself may find the answer there.
+        let is_late = cx.clock.monotonic() > deadline;
         if let Some(interrupted) = cx.interrupted() {
             return Err(interrupted.into());
         }
-        let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+        let mut polled = [PollFd::new(socket, PollFlags::IN)];
         // A signal only makes the loop look sooner.
         poll(&mut polled, Some(&LOOK_EVERY)).ok();
         if polled[0].revents().is_empty() {
+            if is_late {
+                return Ok(false);
+            }
             continue;
         }
         match reader.next::<Reply>(socket.as_fd()) {
             Ok(Frame::Pending) => {}
             // Without a word the supervisor is gone, and the job with it.
-            _ => return Ok(StopReply::Stopped),
+            _ => return Ok(true),
         }
+    }
+}
+
+/// Kills who listens at the other end: for a stream socket the kernel keeps who called `listen` (unix(7), `SO_PEERCRED`).
+fn kill_listener(socket: &OwnedFd) -> io::Result<()> {
+    let process = match pidfd_open(socket_peercred(socket)?.pid, PidfdFlags::empty()) {
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        other => other?,
+    };
+    // The pid could be another's by now; while nobody hung up, it cannot have been when it was opened.
+    let mut polled = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    if !polled[0].revents().is_empty() {
+        return Ok(());
+    }
+    match pidfd_send_signal(&process, Signal::KILL) {
+        Err(rustix::io::Errno::SRCH) => Ok(()),
+        other => Ok(other?),
     }
 }
 
@@ -139,6 +177,21 @@ pub(super) fn sweep_ended(home: &Home, job: &JobId) -> Result<(), ProviderError>
 
 /// What a killed supervisor leaves of itself in its job's directory.
 const REMAINS: [&str; 2] = ["control.sock", "outcome.new"];
+
+/// Room for an outcome: its usual kilobyte, and the longest texts but for a path that is escaped throughout.
+const OUTCOME_ROOM: u64 = 8 << 10;
+
+/// Makes room for the outcome before the job is let go, so that a disk that fills up meanwhile costs no verdict.
+pub(super) fn reserve_outcome(dir: &Path) -> io::Result<()> {
+    let file = fs::File::create(dir.join("outcome.new"))?;
+    match fallocate(&file, FallocateFlags::empty(), 0, OUTCOME_ROOM) {
+        // A file system that cannot reserve, such as NFS, is at least asked now.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            io::copy(&mut io::repeat(0).take(OUTCOME_ROOM), &mut &file).map(drop)
+        }
+        other => Ok(other?),
+    }
+}
 
 /// Removes what a killed supervisor left of itself.
 pub(super) fn sweep(home: &Home, job: &JobId) {
