@@ -34,7 +34,7 @@ pub(super) fn a_broken_back_end_says_what_to_do(case: &dyn Case) -> Told {
         Err(ProviderError::Unavailable { message, remediation, .. }) => {
             holds!(!message.is_empty() && !remediation.is_empty(), "what and what to do");
         }
-        Err(ProviderError::Supervisor { message } | ProviderError::Script { message }) => {
+        Err(ProviderError::Supervisor { message } | ProviderError::Script { why: message, .. }) => {
             holds!(!message.is_empty(), "what is wrong");
         }
         other => return Err(format!("it does not say that it is broken: {other:?}")),
