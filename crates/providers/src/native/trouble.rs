@@ -13,10 +13,10 @@ pub(crate) fn on(step: &str, path: &Path) -> impl FnOnce(io::Error) -> ProviderE
     move |source| named(step, source)
 }
 
-/// Makes the error of a step; a full disk is always told as such.
+/// Makes the error of a step; a full disk is always told as such, and so is a caller that may write no larger file.
 pub(crate) fn named(step: String, source: io::Error) -> ProviderError {
     match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             ProviderError::NoSpace { what: step }
         }
         _ => ProviderError::Host { step, source: Box::new(source) },
