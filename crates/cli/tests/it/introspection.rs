@@ -46,7 +46,7 @@ fn whoami_tells_the_identity_of_the_nearest_file_above() {
     assert_eq!(who["nick"], "scout");
     assert_eq!(who["backend"], "claude");
     assert_eq!(who["model"], "some/model-1");
-    assert!(who["source"].as_str().expect("a path").ends_with("/work/culture.yaml"), "{who}");
+    assert!(who["source"].as_str().expect("a path").ends_with("/culture.yaml"), "{who}");
 }
 
 /// Returns who answers after a line of shell that goes somewhere.
