@@ -37,8 +37,9 @@ acts! {
     ABSENT = [b"bailiwick-no-such-command"], r#""end": {"refused": 127}"#;
     /// Needs a file `plain` that may not be executed.
     UNRUNNABLE = [b"/workspace/plain"], r#""end": {"refused": 126}"#;
-    /// Needs far more memory than 64 MiB.
-    HUNGRY = [b"sh", b"-c", b"x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo ${#x}"],
+    /// Needs far more memory than 64 MiB, and takes it slowly enough for a watch that has to wait for a processor.
+    HUNGRY = [b"sh", b"-c", b"x=$(i=0; while [ $i -lt 300 ]; do head -c 1000000 /dev/zero; sleep 0.02; i=$((i+1)); done \
+        | tr '\\0' x); echo ${#x}"],
         r#""memory_bytes": 300000000, "stdout": "300000000\n""#;
     SLOW = [b"sleep", b"600"], r#""delay_ms": 600000"#;
     /// Prints and then goes on for long.
