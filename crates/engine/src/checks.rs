@@ -2,7 +2,7 @@
 //!
 //! A check is a job of its own, run after its job under the same hold and within what is left of its wall clock; both are
 //! settled in one batch. It gets its job's directory, but none of the variables that were forwarded to it. `wait` runs those of
-//! a job that nobody else began to check; any other verb that settles a job for a dead caller runs none, and one that is not
+//! a job that nobody else began to check; who settles a job for a dead caller runs none, and one that is not
 //! on record counts as not run.
 use crate::engine::Engine;
 use crate::flight::Flight;

@@ -35,7 +35,7 @@ pub(crate) struct Flight<'a> {
     pub(crate) adopted: bool,
     /// The checks that were run.
     pub(crate) checks: Vec<CheckRun>,
-    /// The declared names that were found to be no regular file once the job had ended.
+    /// The declared names that were found to be nothing that can be exported once the job had ended.
     pub(crate) absent: Vec<ByteString>,
 }
 
