@@ -1,7 +1,7 @@
 //! The Linux mechanism: a pure [`plan`](plan::plan) of a sandbox and a tiny [`apply`](apply::apply).
 //!
 //! It decides nothing about workspaces, records or results, and starts no thread. Everything `unsafe` of the project is in
-//! its `sys` and `payload` modules; the ideas come from bubblewrap, runc and the manual pages that each file names.
+//! its `sys`, `payload` and `mapped` modules; the ideas come from bubblewrap, runc and the manual pages that each file names.
 #![expect(unsafe_code, reason = "system calls; every other crate of the workspace forbids it")]
 
 pub mod apply;
@@ -12,6 +12,7 @@ pub mod facts;
 #[cfg(feature = "faults")]
 pub mod faults;
 pub mod interrupt;
+pub mod mapped;
 pub mod output;
 pub mod plan;
 pub mod probe;

@@ -73,44 +73,64 @@ impl Layout {
     }
 }
 
-/// How far a ring is written. The writer says where a write will end before it begins, and that it is done afterwards; a reader
-/// that finds the same after it has read knows which bytes were overwritten under its eyes.
+/// How far a ring is written. The writer says where a write will end at most before it begins, and what is done afterwards; a
+/// reader that finds the same after it has read knows which bytes were overwritten under its eyes.
+///
+/// `output.ring` has two places, written in turn, so that one is whole wherever the writer was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingState {
     /// The budget, which says how the file is laid out.
     pub budget: u64,
-    /// Where the write that began last will end, in produced bytes.
+    /// Where the write that began last will end at most, in produced bytes.
     pub begun: u64,
     /// What is written, in produced bytes.
     pub done: u64,
+    /// How often the state was told before.
+    pub turn: u64,
 }
 
 impl RingState {
-    /// The length of `output.ring`.
-    pub const BYTES: usize = 32;
+    /// Bytes of one place.
+    pub const BYTES: usize = 40;
 
-    fn check(&self) -> u64 {
-        !(self.budget ^ self.begun.rotate_left(21) ^ self.done.rotate_left(42))
+    /// The length of `output.ring`.
+    pub const FILE_BYTES: usize = 2 * Self::BYTES;
+
+    /// Returns where in `output.ring` this state is told.
+    #[must_use]
+    pub const fn place(&self) -> usize {
+        if self.turn.is_multiple_of(2) { 0 } else { Self::BYTES }
     }
 
-    /// Returns the content of `output.ring`.
+    const fn check(&self) -> u64 {
+        let mixed = self.budget ^ self.begun.rotate_left(21) ^ self.done.rotate_left(42);
+        !(mixed ^ self.turn.rotate_left(11))
+    }
+
+    /// Returns what is told there.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let words = [self.budget, self.begun, self.done, self.check()];
+        let words = [self.budget, self.begun, self.done, self.turn, self.check()];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         bytes
     }
 
-    /// Reads the content of `output.ring`; `None` for what was read while it was written.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+    /// Reads one place; `None` for one that was read while it was written, or that nothing was told at.
+    fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let (words, _) = bytes.as_chunks::<8>();
         let word = |index: usize| u64::from_le_bytes(words[index]);
-        let state = Self { budget: word(0), begun: word(1), done: word(2) };
-        (state.check() == word(3)).then_some(state)
+        let state = Self { budget: word(0), begun: word(1), done: word(2), turn: word(3) };
+        (state.check() == word(4)).then_some(state)
+    }
+
+    /// Reads the content of `output.ring`: what was told last. `None` where neither place is whole.
+    #[must_use]
+    pub fn latest(bytes: &[u8]) -> Option<Self> {
+        let (places, _) = bytes.as_chunks();
+        places.iter().filter_map(Self::from_bytes).max_by_key(|state| state.turn)
     }
 
     /// Returns the range of produced bytes that may be overwritten by now.
@@ -222,15 +242,30 @@ mod tests {
 
     #[test]
     fn a_state_that_was_read_while_it_was_written_is_told_apart() {
-        let old = RingState { budget: 10, begun: 20, done: 20 };
-        let new = RingState { begun: 33, ..old };
-        assert_eq!(RingState::from_bytes(&old.to_bytes()), Some(old));
-        for cut in 9..12 {
-            let mixed: Vec<u8> = [&new.to_bytes()[..cut], &old.to_bytes()[cut..]].concat();
-            assert_eq!(RingState::from_bytes(&mixed.try_into().expect("its length")), None);
+        let old = RingState { budget: 10, begun: 20, done: 20, turn: 6 };
+        let new = RingState { begun: 33, turn: 8, ..old };
+        assert_eq!(RingState::latest(&old.to_bytes()), Some(old));
+        for cut in 9..32 {
+            let mixed = [&new.to_bytes()[..cut], &old.to_bytes()[cut..]].concat();
+            assert_eq!(RingState::latest(&mixed), None, "{cut}");
         }
         assert_eq!(old.kept(), [(0, 5), (15, 20)]);
         assert_eq!(new.kept(), [(0, 5), (20, 20)], "all of the ring may be overwritten by now");
+    }
+
+    #[test]
+    fn the_state_that_was_told_last_counts_and_one_is_whole_wherever_the_writer_was_killed() {
+        let old = RingState { budget: 10, begun: 20, done: 20, turn: 7 };
+        let new = RingState { begun: 33, turn: 8, ..old };
+        assert_ne!(old.place(), new.place());
+        let both = [new.to_bytes(), old.to_bytes()].concat();
+        assert_eq!(RingState::latest(&both), Some(new));
+        for cut in 0..RingState::BYTES {
+            let torn = [&new.to_bytes()[..cut], &[0; RingState::BYTES][cut..], &old.to_bytes()];
+            assert_eq!(RingState::latest(&torn.concat()), Some(old), "{cut}");
+        }
+        assert_eq!(RingState::latest(&[0; RingState::FILE_BYTES]), None);
+        assert_eq!(RingState::latest(b""), None);
     }
 
     #[test]

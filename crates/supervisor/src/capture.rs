@@ -6,11 +6,9 @@ use crate::keep::{Keeper, create};
 use bailiwick_contract::artifact::Digest;
 use bailiwick_contract::job::{Encoding, OutputFacts};
 use bailiwick_isolation::output::{Stream, TextCheck, index_words};
+use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
-
-/// One read: it, and what is done with the bytes, fit into a processor's second cache.
-const READ_BYTES: usize = 256 << 10;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Words of the index at most: 1 MiB of it.
 const WORDS_MAX: usize = 262_144;
@@ -19,7 +17,6 @@ const WORDS_MAX: usize = 262_144;
 #[derive(Debug)]
 pub(crate) struct Capture {
     keeper: Keeper,
-    buffer: Vec<u8>,
     index: Index,
     bytes: [u64; 2],
     lines: u64,
@@ -31,7 +28,6 @@ impl Capture {
     pub(crate) fn new(dir: OwnedFd, budget: u64) -> Self {
         Self {
             keeper: Keeper::new(dir, budget),
-            buffer: vec![0; READ_BYTES],
             index: Index::default(),
             bytes: [0; 2],
             lines: 0,
@@ -39,19 +35,15 @@ impl Capture {
         }
     }
 
-    /// Returns where the next bytes are to be read into; what is read has to be [taken](Self::take) before anything else.
-    pub(crate) fn space(&mut self) -> &mut [u8] {
-        &mut self.buffer
-    }
-
-    /// Takes the first `length` bytes of what [`Capture::space`] returned, as bytes of `stream`.
-    pub(crate) fn take(&mut self, stream: Stream, length: usize) {
-        let bytes = &self.buffer[..length];
+    /// Reads from `pipe` what comes next on `stream`, and returns how many bytes it is.
+    pub(crate) fn read(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let got = self.keeper.read(pipe)?;
+        let bytes = self.keeper.last(got);
         self.lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.text[stream as usize].take(bytes);
-        self.bytes[stream as usize] += length as u64;
-        self.index.note(stream, length as u64);
-        self.keeper.take(bytes);
+        self.bytes[stream as usize] += got as u64;
+        self.index.note(stream, got as u64);
+        Ok(got)
     }
 
     /// Returns how many bytes were produced so far.
@@ -127,15 +119,14 @@ mod tests {
     use super::*;
     use bailiwick_isolation::output::{Layout, index_run};
     use sha2::{Digest as _, Sha256};
+    use std::io::{Seek, Write};
+    use std::os::fd::AsFd;
 
-    fn feed(capture: &mut Capture, stream: Stream, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let space = capture.space();
-            let length = space.len().min(bytes.len());
-            space[..length].copy_from_slice(&bytes[..length]);
-            capture.take(stream, length);
-            bytes = &bytes[length..];
-        }
+    fn feed(capture: &mut Capture, stream: Stream, bytes: &[u8]) {
+        let mut source = tempfile::tempfile().expect("a file");
+        source.write_all(bytes).expect("written");
+        source.rewind().expect("from the start");
+        while capture.read(stream, source.as_fd()).expect("read") > 0 {}
     }
 
     fn capture(budget: u64, pieces: &[(Stream, &[u8])]) -> (OutputFacts, Vec<u8>) {

@@ -29,14 +29,20 @@ const TICK: Duration = Duration::from_millis(20);
 /// How long init may take to end the sandbox and to say what it used, before it is killed itself.
 const INIT_ANSWERS_WITHIN: Duration = Duration::from_millis(100);
 
-/// Reads of one pipe in a row, before others are listened to again.
-const READS_MAX: usize = 16;
+/// Reads of one pipe in a row, before others are listened to again: less than a millisecond.
+const READS_MAX: usize = 256;
 
-/// What a pipe is widened to once a job turns out to print much: what any user may have (pipe(7)).
+/// What a pipe holds at most: any user may widen it to that (pipe(7)).
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Output after which the pipes are widened.
-const MUCH_OUTPUT_BYTES: u64 = 256 << 10;
+/// Output in one go after which more is expected at once.
+const MUCH_OUTPUT_BYTES: u64 = 32 << 10;
+
+/// Looks for more of much output before it is waited for. Being woken costs a job that prints in small pieces more than the piece.
+const LOOKS_MAX: u32 = 8;
+
+/// Turns between two looks, about half a microsecond.
+const TURNS_PER_LOOK: u32 = 16;
 
 /// Returns the wall-clock time.
 pub(crate) fn now() -> Timestamp {
@@ -113,7 +119,6 @@ pub(crate) struct Seen {
     hard_kill_at: Option<Instant>,
     next_tick: Option<Instant>,
     init_ended: bool,
-    pipes_widened: bool,
 }
 
 impl<'a> Job<'a> {
@@ -261,16 +266,20 @@ impl Job<'_> {
     }
 
     fn read(&mut self, stream: Stream) -> io::Result<()> {
+        let before = self.capture.produced();
+        let mut looks = 0;
         for _ in 0..READS_MAX {
-            if !self.read_once(stream)? {
+            let is_much = self.capture.produced() - before >= MUCH_OUTPUT_BYTES;
+            if is_much {
+                pause();
+            }
+            if self.read_once(stream)? {
+                looks = 0;
+            } else if is_much && looks < LOOKS_MAX && self.pipes_open[stream as usize] {
+                looks += 1;
+            } else {
                 break;
             }
-        }
-        if !self.seen.pipes_widened && self.capture.produced() > MUCH_OUTPUT_BYTES {
-            self.seen.pipes_widened = true;
-            // A user over the limit for all pipes keeps the narrow ones.
-            rustix::pipe::fcntl_setpipe_size(self.sandbox.stdout(), PIPE_BYTES).ok();
-            rustix::pipe::fcntl_setpipe_size(self.sandbox.stderr(), PIPE_BYTES).ok();
         }
         Ok(())
     }
@@ -281,12 +290,9 @@ impl Job<'_> {
             Stream::Out => self.sandbox.stdout(),
             Stream::Err => self.sandbox.stderr(),
         };
-        match rustix::io::read(pipe, self.capture.space()) {
+        match self.capture.read(stream, pipe) {
             Ok(0) => self.pipes_open[stream as usize] = false,
-            Ok(length) => {
-                self.capture.take(stream, length);
-                return Ok(true);
-            }
+            Ok(_) => return Ok(true),
             Err(Errno::INTR) => return Ok(true),
             Err(Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
@@ -438,6 +444,13 @@ impl Job<'_> {
             self.seen.memory_overshoot = sample.bytes - limit;
             self.end_job();
         }
+    }
+}
+
+/// Lets a job print a little more, so that the next read finds it still printing.
+fn pause() {
+    for _ in 0..TURNS_PER_LOOK {
+        std::hint::spin_loop();
     }
 }
 

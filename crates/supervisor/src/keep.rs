@@ -1,15 +1,17 @@
-//! Writes captured output to its file: all of it while it fits, then the first half and the last bytes.
+//! Reads a job's output into its file: all of it while it fits, then the first half and the last bytes.
 //!
 //! Every byte is on file before the next ones are read, so that a supervisor that is killed loses nothing but what is in the pipes.
-//! Holding the ring in memory instead was tried: it saves no time, since what is copied then falls out of the second cache.
+//! Until the ring has gone round, bytes are read into a buffer and written; from then on [`crate::ring`] spares the second copy.
 //! `bailiwick_isolation::output` says how the file is laid out, and how a reader finds out what is overwritten while it reads.
+use crate::ring::Ring;
 use bailiwick_isolation::output::{Layout, RingState};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, ftruncate, openat};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// One read of the file.
+/// One read of a pipe, or of the file: it, and what is done with the bytes, fit into a processor's second cache.
 const READ_BYTES: usize = 128 << 10;
 
 /// The file.
@@ -20,6 +22,13 @@ pub(crate) struct Keeper {
     file: Option<OwnedFd>,
     /// Says how far the ring is written, from when it goes round.
     state: Option<OwnedFd>,
+    /// How often it has said so; the mapped ring goes on from there.
+    turn: u64,
+    /// The ring in memory.
+    ring: Option<Ring>,
+    /// Whether that was tried.
+    is_mapped: bool,
+    buffer: Vec<u8>,
     produced: u64,
     /// Produced bytes up to which the file is written.
     written: u64,
@@ -35,6 +44,10 @@ impl Keeper {
             layout: Layout::of_budget(budget),
             file: None,
             state: None,
+            turn: 0,
+            ring: None,
+            is_mapped: false,
+            buffer: vec![0; READ_BYTES],
             produced: 0,
             written: 0,
             digest: KeptDigest::default(),
@@ -47,8 +60,60 @@ impl Keeper {
         self.produced
     }
 
+    /// Reads from `pipe` what comes next, keeps it, and returns how many bytes it is: see [`Keeper::last`].
+    pub(crate) fn read(&mut self, pipe: BorrowedFd<'_>) -> Result<usize, Errno> {
+        self.map();
+        let Some(ring) = &mut self.ring else {
+            let got = rustix::io::read(pipe, &mut self.buffer)?;
+            self.take_buffered(got);
+            return Ok(got);
+        };
+        let read = ring.read(pipe);
+        match read {
+            Ok(got) => {
+                self.produced += got as u64;
+                self.written = self.produced;
+            }
+            // No room for bytes of a file that is there already: its file system writes them anew. The next read has a buffer.
+            Err(Errno::FAULT) => {
+                self.ring = None;
+                self.trouble = Some(io::ErrorKind::StorageFull.into());
+                return Err(Errno::INTR);
+            }
+            Err(_) => {}
+        }
+        read
+    }
+
+    /// Returns the `got` bytes of the last read.
+    pub(crate) fn last(&mut self, got: usize) -> &[u8] {
+        match &mut self.ring {
+            Some(ring) => ring.last(got),
+            None => &self.buffer[..got],
+        }
+    }
+
+    /// From when the ring has gone round; a file system that maps no file is written to as before.
+    fn map(&mut self) {
+        if self.is_mapped || self.trouble.is_some() || self.produced <= self.layout.budget {
+            return;
+        }
+        self.is_mapped = true;
+        if let (Some(file), Some(state)) = (&self.file, &self.state) {
+            let (budget, at) = (self.layout.budget, self.produced);
+            let told = RingState { budget, begun: at, done: at, turn: self.turn };
+            self.ring = Ring::of(file, state, told).ok();
+        }
+    }
+
+    fn take_buffered(&mut self, got: usize) {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.take(&buffer[..got]);
+        self.buffer = buffer;
+    }
+
     /// Takes the next bytes. A full disk stops the keeping, never the job: its output is still drained and counted.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    fn take(&mut self, bytes: &[u8]) {
         self.digest.take(&self.layout, self.produced, bytes);
         self.produced += bytes.len() as u64;
         if self.trouble.is_none() {
@@ -90,11 +155,14 @@ impl Keeper {
 
     fn tell(&mut self, begun: u64, done: u64) -> io::Result<()> {
         if self.state.is_none() {
-            self.state = Some(create(&self.dir, "output.ring")?);
+            let state = create(&self.dir, "output.ring")?;
+            ftruncate(&state, RingState::FILE_BYTES as u64)?;
+            self.state = Some(state);
         }
         let state = self.state.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let bytes = RingState { budget: self.layout.budget, begun, done }.to_bytes();
-        match rustix::io::pwrite(state, &bytes, 0)? {
+        self.turn += 1;
+        let told = RingState { budget: self.layout.budget, begun, done, turn: self.turn };
+        match rustix::io::pwrite(state, &told.to_bytes(), told.place() as u64)? {
             RingState::BYTES => Ok(()),
             _ => Err(io::ErrorKind::WriteZero.into()),
         }
@@ -201,6 +269,8 @@ impl KeptDigest {
 mod tests {
     use super::*;
     use std::fs;
+    use std::io::{Seek, Write};
+    use std::os::fd::AsFd;
     use std::path::Path;
 
     /// Keeps `produced`, in pieces of `piece` bytes.
@@ -208,6 +278,24 @@ mod tests {
         let mut keeper = Keeper::new(fs::File::open(dir).expect("open").into(), budget);
         produced.chunks(piece).for_each(|piece| keeper.take(piece));
         keeper
+    }
+
+    /// Reads all of `produced`, as a job's pipe would give it.
+    fn read(dir: &Path, budget: u64, produced: &[u8]) -> Keeper {
+        let mut keeper = Keeper::new(fs::File::open(dir).expect("open").into(), budget);
+        let mut source = tempfile::tempfile().expect("a file");
+        source.write_all(produced).expect("written");
+        source.rewind().expect("from the start");
+        let mut at = 0;
+        loop {
+            let got = keeper.read(source.as_fd()).expect("read");
+            assert!(keeper.last(got) == &produced[at..at + got], "at {at} of {budget}");
+            at += got;
+            if got == 0 {
+                assert_eq!(at, produced.len());
+                return keeper;
+            }
+        }
     }
 
     fn bytes(length: usize) -> Vec<u8> {
@@ -257,6 +345,40 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_and_their_digest_are_exact_when_the_ring_is_mapped() {
+        // The last ring is larger than what is mapped at once.
+        for budget in [1, 3, 10_000, 300_001, 12_000_001] {
+            let produced = bytes(budget * 3 + 400_000);
+            let dir = tempfile::tempdir().expect("a directory");
+            let mut keeper = read(dir.path(), budget as u64, &produced);
+            assert!(keeper.ring.is_some(), "{budget}");
+            let (kept, digest, trouble) = keeper.finish();
+            assert!(trouble.is_none() && kept == budget as u64, "{budget}: {kept}");
+            let layout = Layout::of_budget(budget as u64);
+            assert_kept(dir.path(), &layout, &layout.kept(produced.len() as u64, kept), &produced);
+            let ends = Sha256::digest(both_ends(&produced, budget));
+            assert_eq!(digest, <[u8; 32]>::from(ends), "{budget}");
+        }
+    }
+
+    #[test]
+    fn a_supervisor_that_is_killed_with_a_mapped_ring_leaves_what_it_took() {
+        for budget in [100_000, 12_000_001] {
+            let produced = bytes(budget * 3 + 400_000);
+            let dir = tempfile::tempdir().expect("a directory");
+            // A mapping's bytes are in the file whether it is given back or not.
+            std::mem::forget(read(dir.path(), budget as u64, &produced));
+            let state = fs::read(dir.path().join("output.ring")).expect("it went round");
+            let state = RingState::latest(&state).expect("whole");
+            assert_eq!(state.done, produced.len() as u64);
+            let layout = Layout::of_budget(state.budget);
+            assert_kept(dir.path(), &layout, &state.kept(), &produced);
+            let missed = state.begun - state.done;
+            assert!(missed <= (budget as u64 / 16).max(128 << 10), "{missed} of {budget}");
+        }
+    }
+
+    #[test]
     fn what_a_killed_supervisor_leaves_is_both_ends_of_what_it_took() {
         let budget = 100_000;
         for length in [budget + 1, 3 * budget, 3 * budget + 12_345] {
@@ -264,7 +386,7 @@ mod tests {
             let dir = tempfile::tempdir().expect("a directory");
             drop(keep(dir.path(), budget as u64, &produced, 30_000));
             let state = fs::read(dir.path().join("output.ring")).expect("it went round");
-            let state = RingState::from_bytes(&state.try_into().expect("32")).expect("whole");
+            let state = RingState::latest(&state).expect("whole");
             assert_eq!((state.begun, state.done), (length as u64, length as u64));
             let layout = Layout::of_budget(state.budget);
             assert_eq!(state.kept(), layout.kept(length as u64, budget as u64));

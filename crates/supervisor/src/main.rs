@@ -11,6 +11,7 @@ mod job;
 mod keep;
 mod memory;
 mod outcome;
+mod ring;
 mod serve;
 mod settle;
 mod storage;

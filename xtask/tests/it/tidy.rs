@@ -9,7 +9,7 @@ use super::root;
 
 /// Blocks, functions and implementations that are `unsafe` in `crates/isolation/src`. The count may fall, and then
 /// this number follows; it rises only in a diff that says why.
-const UNSAFE_IN_ISOLATION: usize = 47;
+const UNSAFE_IN_ISOLATION: usize = 50;
 
 /// The same in `crates/isolation/examples`: the probe of the claims, which is not shipped.
 const UNSAFE_IN_PROBE: usize = 35;

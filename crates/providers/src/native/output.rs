@@ -224,11 +224,10 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
 /// Reads the state of a ring; one that stays half written was left by a power cut.
 fn read_state(file: &File) -> io::Result<RingState> {
     for _ in 0..STATE_READS_MAX {
-        let mut bytes = [0; RingState::BYTES];
+        let mut bytes = [0; RingState::FILE_BYTES];
         // Shorter is the moment in which it was made.
-        if file.read_at(&mut bytes, 0)? == RingState::BYTES
-            && let Some(state) = RingState::from_bytes(&bytes)
-        {
+        let got = file.read_at(&mut bytes, 0)?;
+        if let Some(state) = RingState::latest(&bytes[..got]) {
             return Ok(state);
         }
         std::thread::yield_now();
