@@ -1,7 +1,8 @@
 //! The host side of copy-in: which entries there are, and a stream of each file.
 //!
-//! No link is followed. One inside a tree is kept as a link where it stays inside the tree; sizes are taken when the tree
-//! is walked, contents once, when they are copied. Directories are read in the order of their names.
+//! No link is followed, also none that takes the place of a directory meanwhile: whoever may write to the tree must not
+//! choose what its caller reads. One inside a tree is kept as a link where it stays inside the tree; sizes are taken when the
+//! tree is walked, contents once, when they are copied. Directories are read in the order of their names.
 use crate::failure::{cancelled, told};
 use crate::ignore::Ignore;
 use crate::ledger::{Delivery, Ledger, Room};
@@ -13,13 +14,19 @@ use bailiwick_contract::error::Failure;
 use bailiwick_contract::input::{WsPath, WsPathError};
 use bailiwick_contract::provider::{EntryKind, EntrySource};
 use core::error::Error;
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2,
+    readlinkat, statat,
+};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How deep a batch may go: every directory on the way to an entry is open while it is staged.
 const DEPTH_MAX: usize = 256;
@@ -27,15 +34,51 @@ const DEPTH_MAX: usize = 256;
 /// A host entry that will be copied in.
 #[derive(Debug)]
 struct Planned {
-    source: PathBuf,
+    place: Place,
     destination: WsPath,
     kind: EntryKind,
 }
+
+/// Where an entry is: what was named itself, or below a directory that was named.
+#[derive(Debug)]
+struct Place {
+    /// As its caller and messages name it.
+    path: PathBuf,
+    /// Below which of the named directories, and where there.
+    tree: Option<(usize, Vec<u8>)>,
+}
+
+/// A directory that was named and walked.
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    /// Device and inode of what was walked.
+    identity: (u64, u64),
+}
+
+impl Root {
+    /// Opens it again: held open from the walk on, many inputs would be more descriptors than a process may have.
+    fn open(&self) -> Result<Arc<OwnedFd>, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&self.path, flags, Mode::empty())?;
+        let stat = fstat(&root)?;
+        // As if it had become a link.
+        if (stat.st_dev, stat.st_ino) == self.identity {
+            Ok(Arc::new(root))
+        } else {
+            Err(Errno::LOOP)
+        }
+    }
+}
+
+/// A named directory that is open while its entries are read.
+type OpenRoot = Result<Arc<OwnedFd>, Errno>;
 
 /// Everything that one or several sources bring.
 #[derive(Debug)]
 pub(crate) struct Plan {
     entries: Vec<Planned>,
+    roots: Vec<Root>,
     bytes: u64,
     ledger: Ledger,
 }
@@ -43,15 +86,27 @@ pub(crate) struct Plan {
 /// An entry that the walk has found and not yet visited.
 struct Pending {
     source: PathBuf,
+    /// The directory that it was found in; none for what was named itself.
+    found: Option<Arc<OwnedFd>>,
     /// None for the source's root, where it becomes the workspace's.
     destination: Option<WsPath>,
     /// Below the source's root; empty for the root itself.
     below: Vec<u8>,
 }
 
+impl Pending {
+    /// Returns a directory and the one name in it by which to look this up: a single name passes through no link.
+    fn at(&self) -> (BorrowedFd<'_>, &OsStr) {
+        match (&self.found, self.source.file_name()) {
+            (Some(directory), Some(name)) => (directory.as_fd(), name),
+            _ => (CWD, self.source.as_os_str()),
+        }
+    }
+}
+
 impl Plan {
     pub(crate) fn new(room: Room) -> Self {
-        Self { entries: Vec::new(), bytes: 0, ledger: Ledger::new(room) }
+        Self { entries: Vec::new(), roots: Vec::new(), bytes: 0, ledger: Ledger::new(room) }
     }
 
     /// Walks `source`; what `ignore` names is left out.
@@ -63,7 +118,8 @@ impl Plan {
         cancel: &CancelToken,
     ) -> Result<(), Failure> {
         let destination = destination_of(destination)?;
-        let root = Pending { source: source.to_path_buf(), destination, below: Vec::new() };
+        let source = source.to_path_buf();
+        let root = Pending { source, found: None, destination, below: Vec::new() };
         let mut pending = vec![root];
         while let Some(next) = pending.pop() {
             if cancel.is_cancelled() {
@@ -77,7 +133,7 @@ impl Plan {
 
     fn visit(
         &mut self,
-        next: Pending,
+        mut next: Pending,
         pending: &mut Vec<Pending>,
         ignore: Option<&Ignore>,
     ) -> Result<(), Failure> {
@@ -90,15 +146,21 @@ impl Plan {
             return Ok(());
         }
         if is_directory {
+            if is_root {
+                let identity = (stat.st_dev, stat.st_ino);
+                self.roots.push(Root { path: next.source.clone(), identity });
+            }
             pending.extend(children(&next)?);
         }
         let is_file = matches!(kind, EntryKind::File { .. });
         let size_bytes = if is_file { u64::try_from(stat.st_size).unwrap_or_default() } else { 0 };
         self.bytes = self.bytes.saturating_add(size_bytes);
-        match next.destination {
+        match next.destination.take() {
             Some(destination) => {
                 check_depth(&destination)?;
-                self.entries.push(Planned { source: next.source, destination, kind });
+                let tree = next.found.is_some().then(|| (self.roots.len() - 1, next.below));
+                let place = Place { path: next.source, tree };
+                self.entries.push(Planned { place, destination, kind });
             }
             None if is_directory => {}
             None => return Err(bad_destination(b".", WsPathError::Empty)),
@@ -128,13 +190,21 @@ impl Plan {
     /// Returns the streams that a provider copies from.
     pub(crate) fn deliver(self) -> Delivery {
         let ledger = self.ledger.clone();
+        let roots = self.roots;
+        let mut open: Option<(usize, OpenRoot)> = None;
         let entries = self.entries.into_iter().map(move |entry| {
             match entry.kind {
                 EntryKind::Directory => ledger.directory(),
                 EntryKind::Link { .. } => ledger.link(),
                 EntryKind::File { .. } => {}
             }
-            let source = Source { entry, open: None, ledger: ledger.clone() };
+            let root = entry.place.tree.as_ref().map(|(index, _)| {
+                if open.as_ref().is_none_or(|(of, _)| of != index) {
+                    open = Some((*index, roots[*index].open()));
+                }
+                open.as_ref().expect("it was opened just now, or before").1.clone()
+            });
+            let source = Source { entry, root, open: None, ledger: ledger.clone() };
             Box::new(source) as Box<dyn EntrySource>
         });
         Delivery { entries: Box::new(entries), ledger: self.ledger }
@@ -173,7 +243,9 @@ pub(crate) fn check_depth(path: &WsPath) -> Result<(), Failure> {
 /// Looks at one entry and refuses what cannot be copied in.
 fn look(next: &Pending) -> Result<Stat, Failure> {
     let path = &next.source;
-    let stat = rustix::fs::lstat(path).map_err(|error| unreadable(path, error))?;
+    let (at, name) = next.at();
+    let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+    let stat = stat.map_err(|error| unreadable(path, error))?;
     let shown = printable(path.as_os_str().as_bytes());
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Directory => Ok(stat),
@@ -197,8 +269,12 @@ fn kind_of(next: &Pending, stat: &Stat) -> Result<EntryKind, Failure> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Ok(EntryKind::Directory),
         FileType::Symlink => {
-            let target = rustix::fs::readlink(&next.source, Vec::new())
-                .map_err(|error| unreadable(&next.source, error))?;
+            let (at, name) = next.at();
+            let target = match readlinkat(at, name, Vec::new()) {
+                // It was a link a moment ago.
+                Err(Errno::INVAL) => return Err(changed(&next.source)),
+                other => other.map_err(|error| unreadable(&next.source, error))?,
+            };
             if stays_inside(&next.below, target.as_bytes()) {
                 return Ok(EntryKind::Link { target: target.into_bytes().into() });
             }
@@ -243,10 +319,15 @@ pub(crate) fn leaves(path: &[u8], target: &[u8]) -> Failure {
 
 /// Lists a directory; the last name first, since the walk takes from the end.
 fn children(at: &Pending) -> Result<Vec<Pending>, Failure> {
-    let unlisted = |error: std::io::Error| unreadable_io(&at.source, &error);
+    let unlisted = |error: Errno| unreadable(&at.source, error);
+    let directory = Arc::new(open_directory(at)?);
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(&at.source).map_err(unlisted)? {
-        let name = entry.map_err(unlisted)?.file_name();
+    for entry in Dir::read_from(&directory).map_err(unlisted)? {
+        let entry = entry.map_err(unlisted)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
         let bytes = name.as_bytes();
         let destination = match &at.destination {
             Some(above) => above.join(bytes),
@@ -258,11 +339,41 @@ fn children(at: &Pending) -> Result<Vec<Pending>, Failure> {
         } else {
             [&at.below, &b"/"[..], bytes].concat()
         };
-        let source = at.source.join(&name);
-        found.push(Pending { source, destination: Some(destination), below });
+        let source = at.source.join(name);
+        let above = Some(directory.clone());
+        found.push(Pending { source, found: above, destination: Some(destination), below });
     }
     found.sort_unstable_by(|a, b| b.below.cmp(&a.below));
     Ok(found)
+}
+
+/// Opens a directory that was one a moment ago.
+fn open_directory(at: &Pending) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let (above, name) = at.at();
+    match openat(above, name, flags, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) => Err(changed(&at.source)),
+        other => other.map_err(|error| unreadable(&at.source, error)),
+    }
+}
+
+/// Opens what is at `place`, where neither it nor anything between it and its root is a link.
+fn open_file(place: &Place, root: Option<&OpenRoot>) -> Result<OwnedFd, Errno> {
+    // Without NONBLOCK a pipe that took the file's place would block here for ever.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match (&place.tree, root) {
+        (Some((_, below)), Some(root)) => {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            openat2(
+                root.as_ref().map_err(|error| *error)?,
+                below.as_slice(),
+                flags,
+                Mode::empty(),
+                resolve,
+            )
+        }
+        _ => rustix::fs::open(&place.path, flags, Mode::empty()),
+    }
 }
 
 /// A file that is being read and hashed.
@@ -273,15 +384,14 @@ struct Reading {
 }
 
 impl Reading {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        // Without NONBLOCK a pipe that took the file's place would block here for ever.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::open(path, flags, Mode::empty()) {
-            // It was no link when the tree was walked.
-            Err(Errno::LOOP) => return Err(changed(path)),
+    fn open(place: &Place, root: Option<&OpenRoot>) -> Result<Self, Failure> {
+        let path = &place.path;
+        let file = match open_file(place, root) {
+            // Nothing on the way was a link when the tree was walked.
+            Err(Errno::LOOP | Errno::NOTDIR) => return Err(changed(path)),
             other => other.map_err(|error| unreadable(path, error))?,
         };
-        let stat = rustix::fs::fstat(&file).map_err(|error| unreadable(path, error))?;
+        let stat = fstat(&file).map_err(|error| unreadable(path, error))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(changed(path));
         }
@@ -304,6 +414,8 @@ impl Reading {
 /// One entry as a provider copies it.
 struct Source {
     entry: Planned,
+    /// The named directory that it lies below.
+    root: Option<OpenRoot>,
     open: Option<Reading>,
     ledger: Ledger,
 }
@@ -321,10 +433,10 @@ impl EntrySource for Source {
         if !matches!(self.entry.kind, EntryKind::File { .. }) {
             return Ok(0);
         }
-        let path = &self.entry.source;
+        let path = &self.entry.place.path;
         let mut reading = match self.open.take() {
             Some(reading) => reading,
-            None => Reading::open(path)?,
+            None => Reading::open(&self.entry.place, self.root.as_ref())?,
         };
         let read = reading.next(buffer, path)?;
         if read == 0 {

@@ -154,3 +154,24 @@ fn what_an_ignore_file_names_is_left_out_and_counted() {
     assert_eq!(delivery.ledger.findings(Some(b"x")), ["2 entr(ies) were left out as x says"]);
     assert_eq!(delivery.entries.count(), 1);
 }
+
+#[test]
+fn a_directory_that_becomes_a_link_after_the_walk_leads_nowhere() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (tree, outside) = (home.path().join("tree"), home.path().join("outside"));
+    for folder in [&tree.join("d"), &outside] {
+        std::fs::create_dir_all(folder).expect("made");
+        std::fs::write(folder.join("f"), "x\n").expect("written");
+    }
+    let made = plan(&tree, b"t").expect("a good tree");
+    std::fs::rename(tree.join("d"), home.path().join("moved")).expect("moved");
+    symlink(&outside, tree.join("d")).expect("linked");
+    assert_eq!(read(made.deliver()).expect_err("it is a link now").reason, "input_changed");
+    std::fs::remove_file(tree.join("d")).expect("removed");
+    std::fs::rename(home.path().join("moved"), tree.join("d")).expect("moved back");
+    let made = plan(&tree, b"t").expect("a good tree");
+    std::fs::rename(&tree, home.path().join("gone")).expect("moved");
+    std::fs::create_dir_all(tree.join("d")).expect("made");
+    std::fs::write(tree.join("d/f"), "of another tree\n").expect("written");
+    assert_eq!(read(made.deliver()).expect_err("it is another one").reason, "input_changed");
+}

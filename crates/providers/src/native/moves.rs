@@ -54,6 +54,12 @@ impl Place<'_> {
                 Errno::EXIST => {
                     ProviderError::Exists { id: self.id.clone(), path: printable(path) }
                 }
+                // A job beside this one put something else into its way.
+                Errno::NOTDIR | Errno::LOOP => ProviderError::InTheWay {
+                    id: self.id.clone(),
+                    path: printable(path),
+                    what: "behind something that is no directory any more",
+                },
                 other => step("publish", path, self.id, other),
             });
         }
